@@ -1,0 +1,98 @@
+"""What a benchmark stands on: its options, servers started when first needed, and rounds that take turns."""
+
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+from bench import children, servers
+from bench.drain import Contender
+from bench.rows import Measured, readable
+
+QUICK_SHARE = 10
+
+
+@dataclass(frozen=True)
+class Options:
+    """As given on the command line."""
+
+    runs: int = 5
+    only: tuple[str, ...] = ()
+    redis: bool = False
+    quick: bool = False
+
+    def number(self, full: int) -> int:
+        """Return how many jobs to use: all, or a tenth when only the machinery is to be tried."""
+        return max(full // QUICK_SHARE, 1) if self.quick else full
+
+
+class Ground:
+    """Keeps servers until the end of the benchmark, so that all parts and contenders meet on the same ones."""
+
+    def __init__(self, options: Options, stack: ExitStack) -> None:
+        self.options = options
+        self._stack = stack
+
+    @cached_property
+    def postgresql(self) -> servers.PostgreSQL:
+        return self._stack.enter_context(servers.postgresql())
+
+    @cached_property
+    def redis(self) -> str:
+        return self._stack.enter_context(servers.redis())
+
+    @contextmanager
+    def database(self, dialect: str) -> Iterator[str]:
+        """Yield the address of a fresh database: `sqlite` or `postgresql`."""
+        if dialect == "postgresql":
+            with self.postgresql.database() as url:
+                yield url
+        else:
+            with tempfile.TemporaryDirectory(prefix="longtake-bench-") as folder:
+                yield f"sqlite:///{folder}/bench.db"
+
+    def drain_on(self, dialect: str, contender: Contender) -> Callable[[], float]:
+        def run() -> float:
+            with self.database(dialect) as url:
+                return contender.drain(url, self.options.number(contender.jobs))
+
+        return run
+
+    def rounds(self, contenders: Mapping[str, Callable[[], float]]) -> dict[str, Measured]:
+        """Let all contenders take turns, so that a slow minute of the machine hits each of them; return the medians.
+
+        One that fails is not tried again; the others go on without it.
+        """
+        figures: dict[str, list[float]] = {name: [] for name in contenders}
+        reasons: dict[str, str] = {}
+        for turn in range(self.options.runs):
+            for name, run in contenders.items():
+                if name in reasons:
+                    continue
+                try:
+                    figures[name].append(run())
+                except (children.ChildFailed, servers.ServerMissing) as failure:
+                    reasons[name] = str(failure)
+                    say(f"  {turn + 1}/{self.options.runs} {name}: {failure}")
+                else:
+                    say(f"  {turn + 1}/{self.options.runs} {name}: {readable(figures[name][-1])}")
+        return {
+            name: Measured(reason=reasons[name]) if name in reasons else Measured(statistics.median(figures[name]))
+            for name in contenders
+        }
+
+
+def say(text: str) -> None:
+    """Report progress; standard output is for results."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def attempt(measure: Callable[[], float]) -> Measured:
+    """Measure once; a failure becomes the reason for the missing figure."""
+    try:
+        return Measured(measure())
+    except (children.ChildFailed, servers.ServerMissing) as failure:
+        return Measured(reason=str(failure))

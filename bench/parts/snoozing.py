@@ -1,0 +1,126 @@
+"""What waiting costs: 10,000 jobs that look again every 30 seconds, measured over two whole cycles.
+
+All of them fall due together, which is the worst they can do. The processor time is the worker's and, on PostgreSQL,
+the server's; the memory is the worker's peak, against that of a worker with nothing to do.
+"""
+
+import asyncio
+import resource
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from bench import children, ours
+from bench.ground import Ground, say
+from bench.rows import Measured, Row, limited
+from bench.servers import ServerMissing
+
+if TYPE_CHECKING:
+    from longtake import JobKind
+
+JOBS = 10_000
+CYCLE_SECONDS = 30.0
+CYCLES = 2
+# Counting begins in the quiet middle between two bursts, so that the window holds whole cycles.
+SETTLE_SECONDS = CYCLE_SECONDS / 2
+KIND = "snoozing"
+LABELS = {"postgresql": "PostgreSQL, worker and server", "sqlite": "SQLite"}
+
+
+def rows(ground: Ground) -> list[Row]:
+    return [row for dialect in LABELS for row in rows_on(ground, dialect)]
+
+
+def rows_on(ground: Ground, dialect: str) -> list[Row]:
+    jobs = ground.options.number(JOBS)
+    try:
+        busy, idle = observe(ground, dialect, jobs)
+    except (children.ChildFailed, ServerMissing) as failure:
+        share = growth = Measured(reason=str(failure))
+    else:
+        share = Measured(100 * busy["processor"] / (CYCLES * CYCLE_SECONDS))
+        growth = Measured((busy["peak"] - idle["peak"]) / 1_000_000)
+    name = f"{jobs:,} jobs snoozing {CYCLE_SECONDS:g} s on {LABELS[dialect]}"
+    return [
+        limited(f"{name}: processor", share, "% of a core", "<= 25 % of a core"),
+        limited(f"{name}: memory above none", growth, "MB", "<= 20 MB"),
+    ]
+
+
+def observe(ground: Ground, dialect: str, jobs: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Run both workers at the same time, each on a database of its own."""
+    with ExitStack() as stack:
+        watched = []
+        for number in (jobs, 0):
+            url = stack.enter_context(ground.database(dialect))
+            children.call("bench.parts.snoozing:seed", url=url, jobs=number)
+            watched.append(stack.enter_context(children.running("bench.parts.snoozing:watch", url=url, jobs=number)))
+        say(f"  watching {jobs:,} snoozing jobs on {dialect} for {SETTLE_SECONDS + CYCLES * CYCLE_SECONDS:g} s …")
+        before = server_seconds(ground) if dialect == "postgresql" else 0.0
+        busy, idle = (child.result(timeout=180.0) for child in watched)
+        if dialect == "postgresql":
+            # The server's share of the first half cycle is in this as well: it can only be too high.
+            busy["processor"] += server_seconds(ground) - before
+        return busy, idle
+
+
+def server_seconds(ground: Ground) -> float:
+    """Return the processor time of the server's processes, those included that have ended."""
+    import psutil  # type: ignore[import-untyped]
+
+    postmaster = psutil.Process(ground.postgresql.pid)
+    times = postmaster.cpu_times()
+    total = float(times.user + times.system + times.children_user + times.children_system)
+    for backend in postmaster.children(recursive=True):
+        spent = backend.cpu_times()
+        total += spent.user + spent.system
+    return total
+
+
+def seed(url: str, jobs: int) -> None:
+    async def main() -> None:
+        from longtake import JobRequest
+
+        async with ours.opened(url, [snoozing_kind([])]) as engine:
+            await ours.enqueue_all(engine, (JobRequest(KIND, {"n": number}) for number in range(jobs)))
+
+    asyncio.run(main())
+
+
+def snoozing_kind(looks: list[None]) -> "JobKind":
+    from longtake import Job, JobKind, Snooze
+
+    async def handler(_job: Job) -> Snooze:
+        looks.append(None)
+        return Snooze(CYCLE_SECONDS)
+
+    return JobKind(KIND, handler)
+
+
+def watch(url: str, jobs: int) -> dict[str, float]:
+    return asyncio.run(work_and_count(url, jobs))
+
+
+async def work_and_count(url: str, jobs: int) -> dict[str, float]:
+    from longtake import Worker
+
+    looks: list[None] = []
+    async with ours.opened(url, [snoozing_kind(looks)]) as engine:
+        worker = Worker(engine)
+        working = asyncio.create_task(worker.run())
+        await asyncio.sleep(SETTLE_SECONDS)
+        looks.clear()
+        before = usage()
+        await asyncio.sleep(CYCLES * CYCLE_SECONDS)
+        after = usage()
+        worker.stop()
+        await working
+    assert len(looks) >= jobs * CYCLES, f"only {len(looks)} of {jobs * CYCLES} looks were taken"
+    return {"processor": after["processor"] - before["processor"], "peak": after["peak"]}
+
+
+def usage() -> dict[str, Any]:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    # Linux counts in kilobytes, macOS in bytes.
+    peak = used.ru_maxrss if sys.platform == "darwin" else used.ru_maxrss * 1024
+    return {"processor": used.ru_utime + used.ru_stime, "peak": peak}

@@ -1,0 +1,35 @@
+"""Transactions as plain functions, on SQLite and PostgreSQL alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from longtake.db.database import Database, Transaction
+from longtake.db.postgresql import PostgresqlDatabase
+from longtake.db.postgresql_session import SessionOptions
+from longtake.db.sqlite import SqliteDatabase
+from longtake.db.urls import is_sqlite, postgresql_url, sqlite_path
+
+if TYPE_CHECKING:
+    from longtake.clock import Clock
+
+__all__ = ["Database", "Transaction", "open_database"]
+
+
+def open_database(
+    url: str,
+    *,
+    clock: Clock | None = None,
+    owner: str = "a Longtake process",
+    threads: int = 8,
+    statement_seconds: float = 30.0,
+) -> Database:
+    """Open the database at the address; the tables must be there (see ``migrate_up``).
+
+    ``owner`` is what another process reads when it finds a SQLite file taken. ``clock`` is SQLite's only: on
+    PostgreSQL the server's clock decides.
+    """
+    if is_sqlite(url):
+        return SqliteDatabase(sqlite_path(url), clock=clock, owner=owner)
+    options = SessionOptions(postgresql_url(url), statement_seconds=statement_seconds)
+    return PostgresqlDatabase(options, threads=threads)

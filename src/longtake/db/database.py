@@ -1,0 +1,95 @@
+"""What every database offers: plain functions, run in one transaction each.
+
+``await database.run(function, *arguments)`` calls ``function(tx, *arguments)`` in a write transaction and answers
+after its commit. The function may be called again after a lost connection, so it must not have effects outside
+the database; ids and times it needs are made before.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from sqlalchemy import Connection, CursorResult, Executable
+
+    from longtake.db.signals import Signals
+
+Ts = TypeVarTuple("Ts")
+R = TypeVar("R")
+
+
+class Transaction:
+    """The only thing a transaction function sees: it can ask and change, but not commit."""
+
+    __slots__ = ("_callbacks", "_connection", "_cursor", "dialect", "user")
+
+    def __init__(self, connection: Connection, cursor: Any, user: str | None = None) -> None:  # noqa: ANN401
+        self._connection = connection
+        self._cursor = cursor
+        self._callbacks: list[Callable[[], None]] = []
+        self.dialect: str = connection.dialect.name
+        self.user = user
+
+    def execute(
+        self, statement: Executable, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
+    ) -> CursorResult[Any]:
+        """Run a SQLAlchemy Core statement."""
+        return self._connection.execute(statement, parameters)  # type: ignore[return-value]
+
+    def sql(self, statement: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement at the driver, for the few hot paths where Core's cost shows; return its rows."""
+        cursor = self._cursor
+        cursor.execute(statement, parameters)
+        return cursor.fetchall() if cursor.description is not None else []
+
+    def sql_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run one statement at the driver for each row of parameters."""
+        self._cursor.executemany(statement, rows)
+
+    def after_commit(self, callback: Callable[[], None]) -> None:
+        """Call back once the transaction is durable; at most once each, and never after a rollback.
+
+        The callback runs on the database's thread: it must be quick and must not raise.
+        """
+        if callback not in self._callbacks:
+            self._callbacks.append(callback)
+
+    def committed(self) -> None:
+        """Run the callbacks. For the database alone."""
+        for callback in self._callbacks:
+            callback()
+
+
+class Database(ABC):
+    """SQLite or PostgreSQL; open one with :func:`longtake.db.open_database`."""
+
+    dialect: str
+    signals: Signals
+    #: Where only one process can have the database open: this opening's own name. Whatever others began is over.
+    incarnation: str | None = None
+
+    @abstractmethod
+    async def run(
+        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None
+    ) -> R:
+        """Call the function in one write transaction; answer after the commit, raise if nothing was written."""
+
+    @abstractmethod
+    async def read(
+        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None
+    ) -> R:
+        """Call the function in a read-only transaction that sees one moment's state."""
+
+    @abstractmethod
+    def run_blocking(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts) -> R:
+        """Do the same from a thread that may wait: heartbeats, the command line.
+
+        It never queues behind the other callers' work on PostgreSQL: it has a connection of its own.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Finish what was begun, then let go of connections, threads and locks."""

@@ -1,0 +1,128 @@
+"""All that differs between SQLite and PostgreSQL in types and expressions.
+
+Times are ``timestamptz`` on PostgreSQL and fixed-width UTC text on SQLite (readable in any SQL shell, sorts as it
+should). ``now()`` is SQL on both: PostgreSQL's own, and on SQLite a function that returns the time at which the
+transaction function began. So the database's clock decides, never a worker's.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+from sqlalchemy import DateTime, Dialect, Float, Integer, String, Text, TypeDecorator, Uuid, literal_column
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.types import TypeEngine
+
+POSTGRESQL = "postgresql"
+SQLITE = "sqlite"
+
+
+def instant_to_text(moment: datetime) -> str:
+    """Write a time the way SQLite rows hold it: always 26 characters, so that text order is time order."""
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
+
+
+def text_to_instant(text: str) -> datetime:
+    """Read a time from a SQLite row; an outside program may have left the fraction out."""
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+class Instant(TypeDecorator[datetime]):
+    """A moment, always with its zone in Python, always UTC in the database."""
+
+    impl = DateTime
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """Choose the column type."""
+        return dialect.type_descriptor(String(26) if dialect.name == SQLITE else DateTime(timezone=True))
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:  # noqa: ANN401
+        """Turn a Python time into what the driver takes."""
+        return instant_to_text(value) if value is not None and dialect.name == SQLITE else value
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ANN401
+        """Turn what the driver gives into a Python time."""
+        return text_to_instant(value) if value is not None and dialect.name == SQLITE else value
+
+
+class Json(TypeDecorator[Any]):
+    """A JSON document: jsonb on PostgreSQL, text on SQLite."""
+
+    impl = Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """Choose the column type."""
+        return dialect.type_descriptor(Text() if dialect.name == SQLITE else JSONB(none_as_null=True))
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:  # noqa: ANN401
+        """Write the document."""
+        return orjson.dumps(value).decode() if value is not None and dialect.name == SQLITE else value
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ANN401
+        """Read the document."""
+        return orjson.loads(value) if value is not None and dialect.name == SQLITE else value
+
+
+class Identifier(TypeDecorator[str]):
+    """A UUID, text in Python: uuid on PostgreSQL, text on SQLite."""
+
+    impl = Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """Choose the column type."""
+        return dialect.type_descriptor(String(36) if dialect.name == SQLITE else Uuid(as_uuid=False))
+
+
+NOW = literal_column("now()", Instant)
+
+
+class later(FunctionElement[datetime]):  # noqa: N801 - reads as the SQL function it is
+    """``now()`` plus a number of seconds."""
+
+    type = Instant()
+    inherit_cache = True
+
+
+class seconds_until(FunctionElement[float]):  # noqa: N801
+    """How many seconds from ``now()`` to a time: negative when it is past."""
+
+    type = Float()
+    inherit_cache = True
+
+
+@compiles(later, SQLITE)
+def _later_sqlite(element: later, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401
+    return f"later({compiler.process(element.clauses, **options)})"
+
+
+@compiles(later, POSTGRESQL)
+def _later_postgresql(element: later, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401
+    return f"(now() + make_interval(secs => {compiler.process(element.clauses, **options)}))"
+
+
+@compiles(seconds_until, SQLITE)
+def _until_sqlite(element: seconds_until, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401
+    return f"seconds_until({compiler.process(element.clauses, **options)})"
+
+
+@compiles(seconds_until, POSTGRESQL)
+def _until_postgresql(element: seconds_until, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401
+    return f"extract(epoch FROM ({compiler.process(element.clauses, **options)}) - now())::double precision"
+
+
+def sqlite_later(now: datetime, seconds: float | None) -> str | None:
+    """Do in Python what ``later`` does in SQL; NULL in, NULL out."""
+    return None if seconds is None else instant_to_text(now + timedelta(seconds=seconds))
+
+
+def sqlite_seconds_until(now: datetime, moment: str | None) -> float | None:
+    """Do in Python what ``seconds_until`` does in SQL; NULL in, NULL out."""
+    return None if moment is None else (text_to_instant(moment) - now).total_seconds()
+
+

@@ -1,0 +1,149 @@
+"""Migrations, forward and back, on either database."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import alembic.command
+import psycopg.errors
+import sqlalchemy
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from longtake.db.ownership import FileOwnership
+from longtake.db.urls import is_sqlite, sqlalchemy_url, sqlite_path
+from longtake.errors import DatabaseUnavailable, RightsMissing, SchemaMismatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Connection
+
+#: Any number will do, as long as all Longtake processes use the same.
+MIGRATION_LOCK = 7_016_511_206
+
+
+@dataclass(frozen=True)
+class MigrationStatus:
+    """Which migration the database is at, and which this program was written for."""
+
+    current: str | None
+    latest: str
+    pending: list[str]
+
+    @property
+    def up_to_date(self) -> bool:
+        """Say whether the tables are those this program expects."""
+        return self.current == self.latest
+
+
+def migrate_up(url: str) -> MigrationStatus:
+    """Bring the database to the newest migration; a database that is there already is left alone."""
+    with _connection(url) as connection:
+        alembic.command.upgrade(_config(connection), "head")
+        return _status(connection)
+
+
+def migrate_down(url: str, to: str = "base") -> MigrationStatus:
+    """Undo migrations down to the given one (``base``: all of them)."""
+    with _connection(url) as connection:
+        alembic.command.downgrade(_config(connection), to)
+        return _status(connection)
+
+
+def migration_status(url: str) -> MigrationStatus:
+    """Say which migrations the database has."""
+    if is_sqlite(url) and not sqlite_path(url).exists():
+        script = ScriptDirectory.from_config(_config(None))
+        return MigrationStatus(None, script.get_current_head() or "", _names(script, None))
+    with _connection(url, owned=False) as connection:
+        return _status(connection)
+
+
+def require_current_schema(url: str) -> None:
+    """Refuse to go on with tables that are not those this program was written for."""
+    status = migration_status(url)
+    if not status.up_to_date:
+        at = status.current or "no migration at all"
+        raise SchemaMismatch(f"The database is at {at}, this program needs {status.latest}.")
+
+
+def _status(connection: Connection) -> MigrationStatus:
+    script = ScriptDirectory.from_config(_config(connection))
+    current = MigrationContext.configure(connection).get_current_revision()
+    latest = script.get_current_head() or ""
+    known = {one.revision for one in script.walk_revisions()}
+    if current is not None and current not in known:
+        raise SchemaMismatch(
+            f"The database is at migration {current}, which this version of Longtake does not know.",
+            hint="Install the newer version of Longtake that made it.",
+        )
+    return MigrationStatus(current, latest, _names(script, current))
+
+
+def _names(script: ScriptDirectory, current: str | None) -> list[str]:
+    pending = [one for one in script.walk_revisions(base=current or "base") if one.revision != current]
+    return [f"{one.revision} {(one.doc or '').strip()}" for one in reversed(pending)]
+
+
+def _config(connection: Connection | None) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.attributes["connection"] = connection
+    return config
+
+
+@contextmanager
+def _connection(url: str, *, owned: bool = True) -> Iterator[Connection]:
+    """Open a connection on which nobody else migrates at the same time."""
+    ownership = None
+    if is_sqlite(url):
+        path = sqlite_path(url)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        ownership = FileOwnership(path, "longtake migrate") if owned else None
+    engine = sqlalchemy.create_engine(sqlalchemy_url(url), poolclass=sqlalchemy.pool.NullPool)
+    if is_sqlite(url):
+        _whole_migrations(engine)
+    try:
+        with engine.connect() as connection:
+            if not is_sqlite(url):
+                connection.execute(sqlalchemy.text("SELECT pg_advisory_lock(:key)"), {"key": MIGRATION_LOCK})
+                connection.commit()
+            yield connection
+            connection.commit()
+    except sqlalchemy.exc.DBAPIError as error:
+        raise _translated(error) from error
+    finally:
+        engine.dispose()
+        if ownership is not None:
+            ownership.release()
+
+
+def _whole_migrations(engine: sqlalchemy.Engine) -> None:
+    """Let SQLite's DDL take part in transactions: Python's driver would begin none before it."""
+
+    @sqlalchemy.event.listens_for(engine, "connect")
+    def no_hidden_transactions(driver: object, _record: object) -> None:
+        driver.isolation_level = None  # type: ignore[attr-defined]
+
+    @sqlalchemy.event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _translated(error: sqlalchemy.exc.DBAPIError) -> Exception:
+    if isinstance(error.orig, psycopg.errors.InsufficientPrivilege):
+        return RightsMissing(
+            f"The database role may not run this migration. (PostgreSQL: {str(error.orig).splitlines()[0]})",
+            hint=(
+                "Let an administrator run once: CREATE ROLE longtake_api NOLOGIN; CREATE ROLE longtake_engine NOLOGIN;"
+                " GRANT longtake_api, longtake_engine TO your_role;"
+            ),
+        )
+    if isinstance(error.orig, psycopg.OperationalError) and error.orig.sqlstate is None:
+        return DatabaseUnavailable(f"PostgreSQL cannot be reached. ({str(error.orig).splitlines()[0]})")
+    return error

@@ -1,0 +1,36 @@
+"""Who owns a SQLite file: a lock on a file beside it, so that two Longtake processes never share one database."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from longtake.errors import DatabaseOwned
+
+
+class FileOwnership:
+    """Held from opening to release; the system gives it back when the process dies, however it dies."""
+
+    def __init__(self, database: Path, owner: str) -> None:
+        path = lock_path(database)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(self._file, 200, 0).decode(errors="replace").strip()
+            os.close(self._file)
+            raise DatabaseOwned(f"{database} is in use by {holder or 'another process'}.") from None
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, f"{owner} (process {os.getpid()})\n".encode(), 0)
+
+    def release(self) -> None:
+        """Let the next process have the file."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def lock_path(database: Path) -> Path:
+    """Return where the lock lies."""
+    return database.with_name(database.name + ".lock")

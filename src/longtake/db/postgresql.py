@@ -1,0 +1,143 @@
+"""PostgreSQL: psycopg on a small pool of threads, each with its own connection.
+
+A function is run again after a serialization failure, a deadlock or a lost connection. When the connection is lost
+during COMMIT, PostgreSQL itself is asked whether the transaction was committed before anything is run twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+
+import psycopg
+
+from longtake.db.database import Database, Transaction
+from longtake.db.dialects import POSTGRESQL
+from longtake.db.postgresql_errors import is_lost, is_repeatable, translate
+from longtake.db.postgresql_session import CommitUnknown, Session, SessionOptions
+from longtake.db.postgresql_signals import PostgresqlSignals
+from longtake.errors import DatabaseBusy, DatabaseUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Ts = TypeVarTuple("Ts")
+R = TypeVar("R")
+
+#: How long one call goes on trying through failures before its caller is told.
+PATIENCE_SECONDS = 8.0
+FIRST_PAUSE_SECONDS = 0.02
+LONGEST_PAUSE_SECONDS = 1.0
+
+
+class PostgresqlDatabase(Database):
+    """Shared by any number of processes; PostgreSQL coordinates them."""
+
+    dialect = POSTGRESQL
+
+    def __init__(self, options: SessionOptions, *, threads: int = 8, waiting_limit: int = 2_000) -> None:
+        self._engine = options.engine()
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="longtake-db")
+        self._local = threading.local()
+        self._sessions: list[Session] = []
+        self._waiting = 0
+        self._waiting_limit = waiting_limit + threads
+        self._urgent = Session(self._engine)
+        self._urgent_lock = threading.Lock()
+        self._closed = False
+        self.signals = PostgresqlSignals(options)
+
+    async def run(
+        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None
+    ) -> R:
+        return await self._in_thread(function, arguments, as_user, read_only=False)
+
+    async def read(
+        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None
+    ) -> R:
+        return await self._in_thread(function, arguments, as_user, read_only=True)
+
+    def run_blocking(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts) -> R:
+        with self._urgent_lock:
+            return self._persist(self._urgent, function, arguments, None, read_only=False)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self.signals.close()
+        self._threads.shutdown()
+        for session in [*self._sessions, self._urgent]:
+            session.close()
+
+    async def _in_thread(
+        self, function: Callable[..., R], arguments: tuple[Any, ...], user: str | None, *, read_only: bool
+    ) -> R:
+        if self._closed:
+            raise DatabaseUnavailable("The database is closed.")
+        if self._waiting >= self._waiting_limit:
+            raise DatabaseBusy(f"{self._waiting} calls are waiting for a database connection already.")
+        self._waiting += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, self._call, function, arguments, user, read_only)
+        finally:
+            self._waiting -= 1
+
+    def _call(self, function: Callable[..., R], arguments: tuple[Any, ...], user: str | None, read_only: bool) -> R:  # noqa: FBT001
+        session: Session | None = getattr(self._local, "session", None)
+        if session is None:
+            session = self._local.session = Session(self._engine)
+            self._sessions.append(session)
+        return self._persist(session, function, arguments, user, read_only=read_only)
+
+    def _persist(
+        self,
+        session: Session,
+        function: Callable[..., R],
+        arguments: tuple[Any, ...],
+        user: str | None,
+        *,
+        read_only: bool,
+    ) -> R:
+        """Run the function until it is committed, refused for good, or patience ends."""
+        give_up_at = time.monotonic() + PATIENCE_SECONDS
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                return session.transact(function, arguments, user, read_only=read_only)
+            except CommitUnknown as unknown:
+                if self._was_committed(session, unknown.transaction_id, give_up_at):
+                    unknown.transaction.committed()
+                    result: R = unknown.result
+                    return result
+                error: Exception = unknown.cause
+            except Exception as raised:
+                if not is_repeatable(raised):
+                    raise translate(raised) from raised
+                error = raised
+            if time.monotonic() + pause > give_up_at or self._closed:
+                raise translate(error) from error
+            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads retries, guards nothing
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+    def _was_committed(self, session: Session, transaction_id: str, give_up_at: float) -> bool:
+        """Ask what became of a transaction whose COMMIT got no answer."""
+        while True:
+            try:
+                status = session.transaction_status(transaction_id)
+            except psycopg.Error as error:
+                if not is_lost(error) or time.monotonic() > give_up_at:
+                    raise DatabaseUnavailable(
+                        "The connection was lost during COMMIT and the database cannot be asked what became of it."
+                    ) from error
+                status = "in progress"
+            if status != "in progress":
+                return status == "committed"
+            if time.monotonic() > give_up_at:
+                raise DatabaseUnavailable("A transaction whose answer was lost is still in progress.")
+            time.sleep(FIRST_PAUSE_SECONDS)

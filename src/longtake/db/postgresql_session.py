@@ -1,0 +1,181 @@
+"""One PostgreSQL connection and its transactions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import orjson
+import psycopg
+import psycopg.sql
+import sqlalchemy
+from psycopg.pq import TransactionStatus
+from psycopg.types.json import set_json_dumps, set_json_loads
+from psycopg.types.string import TextLoader
+from sqlalchemy.pool import NullPool
+
+from longtake.db.database import Transaction
+from longtake.errors import TransactionEnded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy import Connection, Engine
+
+R = TypeVar("R")
+
+#: The role under which a user's own requests run: row level security holds for it without exception.
+API_ROLE = "longtake_api"
+
+
+@dataclass(frozen=True)
+class SessionOptions:
+    """How to connect, and how long anything may take."""
+
+    url: str
+    connect_seconds: int = 5
+    statement_seconds: float = 30.0
+    lock_seconds: float = 10.0
+
+    def connect(self, *, statement_limit: bool = True) -> psycopg.Connection[Any]:
+        """Open a connection that never waits for ever."""
+        limits = {
+            "statement_timeout": int(self.statement_seconds * 1000) if statement_limit else 0,
+            "lock_timeout": int(self.lock_seconds * 1000),
+            "idle_in_transaction_session_timeout": int(self.statement_seconds * 2000),
+            # A claim prepared while the queue is empty would keep a plan that is ruinous when it is full.
+            "plan_cache_mode": "force_custom_plan",
+            "timezone": "UTC",
+            "application_name": "longtake",
+        }
+        connection: psycopg.Connection[Any] = psycopg.connect(
+            self.url,
+            autocommit=True,
+            connect_timeout=self.connect_seconds,
+            keepalives_idle=10,
+            keepalives_interval=5,
+            keepalives_count=3,
+            tcp_user_timeout=int(self.statement_seconds * 1000),
+            options=" ".join(f"-c {name}={value}" for name, value in limits.items()),
+        )
+        # An id is text in Python, on both databases.
+        connection.adapters.register_loader("uuid", TextLoader)
+        set_json_loads(orjson.loads, connection)
+        set_json_dumps(orjson.dumps, connection)
+        return connection
+
+    def engine(self) -> Engine:
+        """Return what compiles Core statements; connections, BEGIN and COMMIT stay ours."""
+        return sqlalchemy.create_engine(
+            "postgresql+psycopg://",
+            creator=self.connect,
+            poolclass=NullPool,
+            isolation_level="AUTOCOMMIT",
+            use_native_hstore=False,
+        )
+
+
+class CommitUnknown(Exception):  # noqa: N818 - not an error yet: the database may know the answer
+    """The connection was lost while COMMIT was under way."""
+
+    def __init__(self, transaction_id: str, transaction: Transaction, result: Any, cause: Exception) -> None:  # noqa: ANN401
+        super().__init__(transaction_id)
+        self.transaction_id = transaction_id
+        self.transaction = transaction
+        self.result = result
+        self.cause = cause
+
+
+class Session:
+    """Used by one thread at a time; connects when needed and again after a loss."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._core: Connection | None = None
+        self._driver: psycopg.Connection[Any] | None = None
+
+    def transact(
+        self, function: Callable[..., R], arguments: tuple[Any, ...], user: str | None, *, read_only: bool
+    ) -> R:
+        """Call the function in one transaction; whatever goes wrong, nothing of it stays."""
+        driver, core = self._connected()
+        try:
+            with driver.cursor() as cursor:
+                transaction_id = self._begin(cursor, user, read_only=read_only)
+                transaction = Transaction(core, cursor, user)
+                result = function(transaction, *arguments)
+                if driver.info.transaction_status != TransactionStatus.INTRANS:
+                    raise TransactionEnded("A transaction function ended its transaction by itself.")
+                try:
+                    cursor.execute("COMMIT", prepare=False)
+                except psycopg.OperationalError as error:
+                    if driver.broken and not read_only:
+                        raise CommitUnknown(transaction_id, transaction, result, error) from error
+                    raise
+        except BaseException:
+            self._abandon()
+            raise
+        transaction.committed()
+        return result
+
+    def transaction_status(self, transaction_id: str) -> str:
+        """Say what became of a transaction: committed, aborted or in progress."""
+        driver, _core = self._connected()
+        try:
+            row = driver.execute("SELECT pg_xact_status(%s::xid8)", (transaction_id,)).fetchone()
+        except psycopg.Error:
+            self._abandon()
+            raise
+        # NULL: too old to be remembered, which cannot be one whose answer we are waiting for.
+        return str(row[0]) if row and row[0] else "aborted"
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        driver, core = self._driver, self._core
+        self._driver = self._core = None
+        if core is not None:
+            core.detach()
+        if driver is not None:
+            driver.close()
+
+    def _connected(self) -> tuple[psycopg.Connection[Any], Connection]:
+        if self._driver is None or self._core is None or self._driver.closed:
+            self.close()
+            # Core's own transaction is begun once and never ended.
+            self._core = self._engine.connect()
+            self._driver = cast("psycopg.Connection[Any]", self._core.connection.driver_connection)
+        return self._driver, self._core
+
+    @staticmethod
+    def _begin(cursor: psycopg.Cursor[Any], user: str | None, *, read_only: bool) -> str:
+        """Begin, take the user's role, and learn the transaction's id, in one round trip."""
+        if read_only:
+            statement = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        else:
+            statement = "BEGIN"
+        if user is not None:
+            name = psycopg.sql.quote(user)
+            statement += f"; SET LOCAL ROLE {API_ROLE}; SELECT set_config('longtake.user', {name}, true)"
+        if read_only:
+            cursor.execute(statement.encode())
+            return ""
+        # Asked at the start, so that it is known when the answer to COMMIT is lost.
+        cursor.execute(f"{statement}; SELECT pg_current_xact_id()".encode())
+        while cursor.nextset():
+            pass
+        row = cursor.fetchone()
+        return str(row[0]) if row else ""
+
+    def _abandon(self) -> None:
+        """Roll back, or drop the connection when that is no longer possible."""
+        driver = self._driver
+        if driver is None:
+            return
+        try:
+            if driver.info.transaction_status != TransactionStatus.IDLE:
+                driver.execute("ROLLBACK")
+        except psycopg.Error:
+            self.close()
+        else:
+            if driver.closed:
+                self.close()

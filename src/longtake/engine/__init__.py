@@ -1,0 +1,1 @@
+"""Jobs, leases, lanes, schedules, events. Knows nothing about media."""

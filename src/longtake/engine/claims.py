@@ -1,0 +1,65 @@
+"""Claiming: a lease on due jobs, from lanes without limits in bulk, from limited ones by permit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from longtake.clock import new_id
+from longtake.engine.lane_store import lock_lane, running_in, save_state
+from longtake.engine.lanes import next_permit, permits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from longtake.db import Transaction
+    from longtake.engine.jobs import Job
+    from longtake.engine.queue import Head, Queue, QueueName
+
+#: Somebody else is claiming from the lane, or its jobs run elsewhere: look again soon.
+LANE_BUSY_SECONDS = 0.05
+LANE_FULL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What was claimed. ``heads`` is filled when it was less than wanted: it says what waits, and until when."""
+
+    jobs: list[Job] = field(default_factory=list)
+    heads: list[Head] | None = None
+    #: For limited lanes: when each job may start (seconds from the claim), and how late it may be at most.
+    starts: list[float] = field(default_factory=list)
+    lifetime: float | None = None
+    next_in: float = 0.0
+
+
+def claim_unlimited(
+    tx: Transaction, queue: Queue, queues: Sequence[QueueName], worker: str, wanted: int, *, look: bool = False
+) -> Claim:
+    """Lease up to ``wanted`` due jobs from lanes that have no limits."""
+    jobs = queue.claim(tx, queues, new_id(), worker, wanted, limited=False) if queues else []
+    jobs.sort(key=_order)
+    return Claim(jobs, queue.heads(tx) if look or len(jobs) < wanted else None)
+
+
+def claim_from_lane(
+    tx: Transaction, queue: Queue, name: str, queues: Sequence[QueueName], worker: str, wanted: int
+) -> Claim:
+    """Lease what a limited lane permits. The lane's row is locked from here to the commit."""
+    view = lock_lane(tx, name)
+    if view is None:
+        return Claim(next_in=LANE_BUSY_SECONDS)
+    running = running_in(tx, name) if view.lane.max_running is not None else 0
+    starts, _after = permits(view.lane, view.state, running, wanted)
+    jobs = queue.claim(tx, queues, new_id(), worker, len(starts), limited=True) if starts else []
+    jobs.sort(key=_order)
+    starts, after = permits(view.lane, view.state, running, len(jobs))
+    if after != view.state:
+        save_state(tx, name, after)
+    full = view.lane.max_running is not None and running + len(jobs) >= view.lane.max_running
+    next_in = LANE_FULL_SECONDS if full else next_permit(view.lane, after)
+    return Claim(jobs, None, starts, view.lane.permit_lifetime if view.lane.timed else None, next_in)
+
+
+def _order(job: Job) -> tuple[int, object]:
+    return (job.priority, job.due_at)

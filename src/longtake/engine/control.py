@@ -1,0 +1,150 @@
+"""What operators and the domain do with jobs: see, cancel, retry, pause."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import delete, insert, select, update
+
+from longtake.db.dialects import NOW
+from longtake.engine.events import append_event
+from longtake.engine.kinds import Settlement
+from longtake.engine.leases import job_from
+from longtake.engine.outcomes import Cancelled
+from longtake.engine.tables import job_attempts, job_kinds, jobs, jobs_ended
+from longtake.errors import NotFound, StateConflict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Row
+
+    from longtake.db import Transaction
+    from longtake.engine.engine import Engine
+
+CANCEL_BATCH = 100
+SHARED = [column.name for column in jobs_ended.columns if column.name not in {"state", "ended_at", "error"}]
+
+
+def cancel(tx: Transaction, job_id: str, reason: str = "cancelled") -> bool:
+    """End a live job at once, in the caller's transaction, which does what the domain needs itself.
+
+    The lease is gone with the row: whatever a running handler still returns is refused, and its worker stops it at
+    the next beat. Returns False when the job had ended already: its own outcome won.
+    """
+    row = tx.execute(select(jobs).where(jobs.c.id == job_id).with_for_update()).first()
+    if row is None:
+        return False
+    _end_cancelled(tx, row, reason)
+    return True
+
+
+def request_cancel(tx: Transaction, engine: Engine, job_id: str) -> str:
+    """Cancel a job for an operator, so that its kind's settle hears of it; return ``cancelled`` or ``requested``.
+
+    Only a process that knows the kind can settle it; if this one does not, a worker that does carries it out.
+    """
+    row = tx.execute(select(jobs).where(jobs.c.id == job_id).with_for_update()).first()
+    if row is None:
+        raise _not_live(tx, job_id, "be cancelled")
+    if row.kind in engine.kinds and row.state == "ready":
+        _cancel_and_settle(tx, engine, [row])
+        return "cancelled"
+    tx.execute(update(jobs).where(jobs.c.id == job_id).values(cancel_requested_at=NOW))
+    tx.after_commit(_Signal(engine, "cancel"))
+    return "requested"
+
+
+def cancels_requested(tx: Transaction) -> bool:
+    """Say whether any waiting job is to be cancelled."""
+    wanted = (jobs.c.cancel_requested_at.is_not(None), jobs.c.state == "ready")
+    return tx.execute(select(jobs.c.id).where(*wanted).limit(1)).first() is not None
+
+
+def carry_out_cancels(tx: Transaction, engine: Engine) -> int:
+    """Cancel the waiting jobs of our kinds for which somebody asked it. Running ones hear it from their worker."""
+    wanted = (jobs.c.cancel_requested_at.is_not(None), jobs.c.state == "ready", jobs.c.kind.in_(engine.kinds))
+    query = select(jobs).where(*wanted).limit(CANCEL_BATCH).with_for_update(skip_locked=True)
+    rows = tx.execute(query).all()
+    _cancel_and_settle(tx, engine, rows)
+    return len(rows)
+
+
+def retry(tx: Transaction, engine: Engine, job_id: str) -> None:
+    """Let a failed or cancelled job wait again, with all its attempts; its history stays."""
+    ended = jobs_ended.c.id == job_id
+    row = tx.execute(select(jobs_ended).where(ended).with_for_update()).first()
+    if row is None:
+        live = tx.execute(select(jobs.c.state).where(jobs.c.id == job_id)).scalar()
+        if live is None:
+            raise _no_job(job_id)
+        raise StateConflict(f"The job {job_id} is {live}: only a failed or cancelled job can be retried.")
+    if row.state == "done":
+        raise StateConflict(f"The job {job_id} is done: doing it again would repeat its effects.")
+    kept = {name: getattr(row, name) for name in SHARED if name not in {"attempt", "crashes", "worker", "started_at"}}
+    if row.key is not None:
+        _require_free_key(tx, row)
+    fresh = {"state": "ready", "attempt": 0, "crashes": 0, "alone": False, "due_at": NOW, "error": row.error}
+    tx.execute(delete(jobs_ended).where(ended))
+    tx.execute(insert(jobs).values(**kept, **fresh))
+    append_event(tx, "job.retried", subject=job_id, data={"kind": row.kind})
+    tx.after_commit(_Signal(engine, "jobs"))
+
+
+def pause_kind(tx: Transaction, name: str, *, paused: bool) -> None:
+    """Let no job of the kind start any more, or let them start again."""
+    if tx.execute(update(job_kinds).where(job_kinds.c.name == name).values(paused=paused)).rowcount == 0:
+        raise NotFound(f"There is no job kind {name!r}.")
+
+
+def _cancel_and_settle(tx: Transaction, engine: Engine, rows: Sequence[Row[Any]]) -> None:
+    for row in rows:
+        _end_cancelled(tx, row, "cancelled by an operator")
+        settle = engine.kinds[row.kind].settle
+        if settle is not None:
+            settle(tx, [Settlement(job_from(row), Cancelled("cancelled by an operator"))])
+
+
+def _end_cancelled(tx: Transaction, row: Row[Any], reason: str) -> None:
+    error = {"code": "CANCELLED", "message": reason}
+    kept = {name: getattr(row, name) for name in SHARED}
+    tx.execute(delete(jobs).where(jobs.c.id == row.id))
+    tx.execute(insert(jobs_ended).values(**kept, state="cancelled", ended_at=NOW, error=error))
+    if row.state == "running":
+        values = {"job_id": row.id, "attempt": row.attempt, "outcome": "cancelled", "worker": row.worker}
+        tx.execute(insert(job_attempts).values(**values, started_at=row.started_at, ended_at=NOW, error=error))
+    append_event(tx, "job.cancelled", subject=row.id, data={"kind": row.kind, "code": "CANCELLED"})
+
+
+def _require_free_key(tx: Transaction, row: Row[Any]) -> None:
+    twin = tx.execute(select(jobs.c.id).where(jobs.c.kind == row.kind, jobs.c.key == row.key)).scalar()
+    if twin is not None:
+        raise StateConflict(f"The job {row.id} cannot be retried: {twin} is live and has the same key {row.key!r}.")
+
+
+def _not_live(tx: Transaction, job_id: str, action: str) -> Exception:
+    state = tx.execute(select(jobs_ended.c.state).where(jobs_ended.c.id == job_id)).scalar()
+    if state is None:
+        return _no_job(job_id)
+    return StateConflict(f"The job {job_id} is {state}: it cannot {action} any more.")
+
+
+def _no_job(job_id: str) -> NotFound:
+    return NotFound(f"There is no job {job_id!r}.", hint="`longtake jobs list` shows the newest; old ones are removed.")
+
+
+class _Signal:
+    """A callback that is equal to its like, so that many changes in one transaction send one signal."""
+
+    def __init__(self, engine: Engine, topic: str) -> None:
+        self._engine = engine
+        self._topic = topic
+
+    def __call__(self) -> None:
+        self._engine.database.signals.send(self._topic)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Signal) and other._topic == self._topic
+
+    def __hash__(self) -> int:
+        return hash(self._topic)

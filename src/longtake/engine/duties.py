@@ -1,0 +1,79 @@
+"""What every worker does beside its jobs, each at its own interval. No worker is special: any may die."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import structlog
+
+from longtake.engine.control import carry_out_cancels, cancels_requested
+from longtake.engine.leases import Witness, bury, look_around, rescue
+from longtake.engine.schedules import fire_due, schedule_is_due
+from longtake.errors import DatabaseError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from longtake.engine.worker import Worker
+
+log = structlog.get_logger(__name__)
+
+#: A dead worker is noticed at most this part of a lease after the lease ran out.
+RESCUES_PER_LEASE = 6
+
+
+def run_duties(worker: Worker) -> list[asyncio.Task[None]]:
+    """Start them all."""
+    witness = Witness(worker.engine.clock, worker.lease_seconds, worker.database.incarnation)
+
+    async def rescue_the_dead() -> None:
+        await _rescue(worker, witness)
+
+    async def fire_schedules() -> None:
+        await _fire(worker)
+
+    async def cancel_requested() -> None:
+        await _cancel(worker)
+
+    poll = worker.rhythm.poll_seconds
+    duties = ((rescue_the_dead, worker.lease_seconds / RESCUES_PER_LEASE), (fire_schedules, poll), (cancel_requested, poll))
+    return [asyncio.create_task(_repeat(duty, interval)) for duty, interval in duties]
+
+
+async def _repeat(duty: Callable[[], Awaitable[None]], interval: float) -> None:
+    while True:
+        try:
+            await duty()
+        except DatabaseError as error:
+            log.warning("duty put off", action=duty.__name__, code=error.code, error=error.message)
+        except Exception:
+            log.exception("duty failed", action=duty.__name__)
+        await asyncio.sleep(interval)
+
+
+async def _rescue(worker: Worker, witness: Witness) -> None:
+    database, engine = worker.database, worker.engine
+    seen, orphans = await database.read(look_around)
+    dead = witness.dead([one for one in seen if one.id != worker.id])
+    if dead:
+        gone = await database.run(bury, dead)
+        orphans += len(gone)
+        log.warning("workers are dead, rescuing their jobs", action="bury", workers=gone)
+    while orphans:
+        rescued = await database.run(rescue, engine)
+        if not rescued:
+            return
+        log.warning("jobs rescued", action="rescue", count=rescued)
+        worker.rhythm.wake()
+
+
+async def _fire(worker: Worker) -> None:
+    if await worker.database.read(schedule_is_due):
+        for name in await worker.database.run(fire_due, worker.engine):
+            log.info("schedule fired", action="fire", schedule=name)
+
+
+async def _cancel(worker: Worker) -> None:
+    if await worker.database.read(cancels_requested):
+        await worker.database.run(carry_out_cancels, worker.engine)

@@ -1,0 +1,72 @@
+"""The append-only log of what changed, written in the transaction that changed it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from sqlalchemy import insert
+
+from longtake.db.dialects import POSTGRESQL, text_to_instant
+from longtake.engine.tables import events
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from longtake.db import Transaction
+
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that changed. The cursor is where reading goes on after it."""
+
+    cursor: tuple[int, int]
+    at: datetime
+    type: str
+    subject: str | None
+    user_id: str | None
+    data: Any
+
+
+def append_event(
+    tx: Transaction,
+    type: str,  # noqa: A002 - the column's name
+    *,
+    subject: str | None = None,
+    user_id: str | None = None,
+    data: Any = None,  # noqa: ANN401
+) -> None:
+    """Write one event; it becomes visible with all else that the transaction did."""
+    values = {"type": type, "subject": subject, "user_id": user_id, "data": data}
+    tx.execute(insert(events).values(**values))
+
+
+READ_POSTGRESQL = """
+SELECT transaction_id::text::bigint, sequence, at, type, subject, user_id, data FROM events
+WHERE (transaction_id, sequence) > (%s::text::xid8, %s) AND transaction_id < pg_snapshot_xmin(pg_current_snapshot())
+ORDER BY transaction_id, sequence LIMIT %s
+"""
+
+READ_SQLITE = """
+SELECT transaction_id, sequence, at, type, subject, user_id, data FROM events
+WHERE sequence > ? ORDER BY sequence LIMIT ?
+"""
+
+
+def read_events(tx: Transaction, after: tuple[int, int] = (0, 0), limit: int = 500) -> list[Event]:
+    """Return the events after the cursor that no open transaction can still come before.
+
+    On PostgreSQL an event with a smaller number may be committed later than one with a larger; readers stop below
+    the oldest transaction that is still open, so that none is ever skipped.
+    """
+    if tx.dialect == POSTGRESQL:
+        rows = tx.sql(READ_POSTGRESQL, (after[0], after[1], limit))
+        return [Event((row[0], row[1]), *row[2:]) for row in rows]
+    return [_from_sqlite(row) for row in tx.sql(READ_SQLITE, (after[1], limit))]
+
+
+def _from_sqlite(row: tuple[Any, ...]) -> Event:
+    data = None if row[6] is None else orjson.loads(row[6])
+    return Event((row[0], row[1]), text_to_instant(row[2]), row[3], row[4], row[5], data)

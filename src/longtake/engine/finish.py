@@ -1,0 +1,65 @@
+"""Finishing: the job's transition, its domain rows, its follow-up jobs and its events, in ONE transaction.
+
+Every transition is fenced by the lease token. A job that is no longer ours leaves no trace of this run: not in its
+own row, not in the domain, not in the queue.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from longtake.engine.events import append_event
+from longtake.engine.kinds import Settlement
+from longtake.engine.lane_store import slow_lane
+from longtake.engine.queue import Ending, PutBack
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from longtake.db import Transaction
+    from longtake.engine.engine import Engine
+    from longtake.engine.verdicts import Verdict
+
+
+def finish(tx: Transaction, engine: Engine, verdicts: Sequence[Verdict]) -> set[str]:
+    """Apply a batch of verdicts; return the ids of the jobs that were still ours."""
+    endings = [verdict.change for verdict in verdicts if isinstance(verdict.change, Ending)]
+    returned = [verdict.change for verdict in verdicts if isinstance(verdict.change, PutBack)]
+    held = engine.queue.end(tx, endings) if endings else set()
+    if returned:
+        held |= engine.queue.put_back(tx, returned)
+    ours = [verdict for verdict in verdicts if verdict.job.id in held]
+    _settle(tx, engine, ours)
+    follow_ups = [request for verdict in ours if verdict.outcome for request in verdict.outcome.then]
+    if follow_ups:
+        engine.enqueue_many(tx, follow_ups)
+    _slow_lanes(tx, ours)
+    return held
+
+
+def _settle(tx: Transaction, engine: Engine, verdicts: Sequence[Verdict]) -> None:
+    """Hand each kind its outcomes, the engine's own verdicts among them, as one list."""
+    by_kind: dict[str, list[Settlement]] = defaultdict(list)
+    for verdict in verdicts:
+        if verdict.outcome is not None:
+            by_kind[verdict.job.kind].append(Settlement(verdict.job, verdict.outcome))
+            if isinstance(verdict.change, Ending) and verdict.change.outcome == "crashed":
+                append_event(tx, "job.quarantined", subject=verdict.job.id, data={"kind": verdict.job.kind})
+                if engine.on_quarantine is not None:
+                    engine.on_quarantine(tx, verdict.job)
+    for name in sorted(by_kind):
+        settle = engine.kinds[name].settle
+        if settle is not None:
+            settle(tx, by_kind[name])
+
+
+def _slow_lanes(tx: Transaction, verdicts: Sequence[Verdict]) -> None:
+    """Slow each lane once, by the longest wait asked for; in one order everywhere, so that nobody deadlocks."""
+    waits: dict[str, float] = {}
+    for verdict in verdicts:
+        seconds = verdict.slows_lane
+        if seconds is not None:
+            waits[verdict.job.lane] = max(seconds, waits.get(verdict.job.lane, 0.0))
+    for lane in sorted(waits):
+        slow_lane(tx, lane, waits[lane])

@@ -1,0 +1,101 @@
+"""Claims from limited lanes: by permit, each in its own transaction, away from the hot path."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import TYPE_CHECKING
+
+import structlog
+
+from longtake.errors import DatabaseError
+
+if TYPE_CHECKING:
+    from longtake.engine.hand import InHand
+    from longtake.engine.queue import QueueName
+    from longtake.engine.worker import Worker
+
+log = structlog.get_logger(__name__)
+
+BATCH = 50
+SHORTEST_PAUSE = 0.005
+DATABASE_PAUSE_SECONDS = 0.5
+
+
+class LanePump:
+    """Goes from lane to lane whenever one has something due and may permit it."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._ready_at: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Claim from limited lanes until the worker stops."""
+        rhythm = self._worker.rhythm
+        while not self._worker.stopping:
+            rhythm.limited_changed.clear()
+            try:
+                pause = await self._round()
+            except DatabaseError as error:
+                log.warning("database trouble, trying again", action="claim", code=error.code, error=error.message)
+                pause = DATABASE_PAUSE_SECONDS
+            try:
+                async with asyncio.timeout(None if math.isinf(pause) else max(pause, SHORTEST_PAUSE)):
+                    await rhythm.limited_changed.wait()
+            except TimeoutError:
+                pass
+
+    async def _round(self) -> float:
+        """Claim once from each lane that may have something; return how long there is nothing to do."""
+        clock = self._worker.engine.clock
+        pause = math.inf
+        for lane, (queues, due_at) in list(self._worker.rhythm.limited.items()):
+            wait = max(self._ready_at.get(lane, 0.0), due_at) - clock.monotonic()
+            if wait <= 0:
+                wait = await self._claim(lane, queues)
+            pause = min(pause, wait)
+        return pause
+
+    async def _claim(self, lane: str, queues: list[QueueName]) -> float:
+        worker = self._worker
+        wanted = min(worker.room(), BATCH)
+        if wanted <= 0:
+            return worker.rhythm.poll_seconds
+        claimed_at = worker.engine.clock.monotonic()
+        ordered = sorted(queues, key=lambda queue: queue.priority)
+        worker.reserved += wanted
+        try:
+            claim = await worker.database.run(worker.engine.claim_lane, lane, ordered, worker.id, wanted)
+        finally:
+            worker.reserved -= wanted
+        worker.take(claim, claimed_at)
+        if not claim.jobs and claim.next_in <= 0:
+            # The lane would permit more, but nothing is due: the heads we knew are gone.
+            worker.rhythm.look_again()
+            return worker.rhythm.poll_seconds
+        self._ready_at[lane] = claimed_at + claim.next_in
+        return claim.next_in
+
+    def start_on_time(self, one: InHand, starts_in: float, lifetime: float) -> None:
+        """Start a job at its permit's time; if that was missed by more than its lifetime, give the job back.
+
+        The claim's answer came after the database's ``now()``, so counting from the answer is never too early;
+        lateness is counted from before the claim was sent, so it is never measured too small.
+        """
+        loop = asyncio.get_running_loop()
+        clock = self._worker.engine.clock
+
+        def start() -> None:
+            one.timer = None
+            if one.stop_reason is not None or self._worker.stopping:
+                self._worker.give_back(one)
+            elif clock.monotonic() - one.claimed_at - starts_in > lifetime:
+                log.info("permit lapsed, job given back", action="lapse", job_id=one.job.id, lane=one.job.lane)
+                self._worker.give_back(one)
+            else:
+                self._worker.begin(one)
+
+        if starts_in <= 0:
+            start()
+        else:
+            one.timer = loop.call_later(starts_in, start)

@@ -1,0 +1,136 @@
+"""Lanes in the database: declared, set, paused, slowed, and their limits' state under lock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import func, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from longtake.db.dialects import NOW, SQLITE, later, seconds_until
+from longtake.engine.lanes import BLOCK_LONGEST_SECONDS, SLOWDOWN_MOST, Lane, LaneState
+from longtake.engine.tables import jobs, lanes
+from longtake.errors import NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sqlalchemy import Row
+
+    from longtake.db import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class LaneView:
+    """A lane as operators see it."""
+
+    lane: Lane
+    state: LaneState
+    paused: bool
+    paused_reason: str | None
+
+
+QUERY = select(
+    lanes,
+    seconds_until(lanes.c.arrival_at).label("arrival"),
+    seconds_until(lanes.c.spaced_at).label("spaced"),
+    seconds_until(lanes.c.blocked_until).label("blocked"),
+    seconds_until(lanes.c.slowed_at).label("slowed"),
+)
+
+
+def declare_lanes(tx: Transaction, declared: Iterable[Lane]) -> None:
+    """Make the lanes there are not yet. Those that are there keep what operators set."""
+    for lane in declared:
+        _insert_missing(tx, lane)
+
+
+def set_lane(tx: Transaction, lane: Lane) -> None:
+    """Make the lane, or change its limits; where its limits stand is kept."""
+    _insert_missing(tx, lane)
+    tx.execute(update(lanes).where(lanes.c.name == lane.name).values(**_limits(lane)))
+
+
+def pause_lane(tx: Transaction, name: str, reason: str | None = None) -> None:
+    """Let no job of the lane start any more; those that run go on."""
+    _change(tx, name, paused=True, paused_reason=reason)
+
+
+def resume_lane(tx: Transaction, name: str) -> None:
+    """Let jobs start again, and forget a server's request to wait."""
+    _change(tx, name, paused=False, paused_reason=None, blocked_until=None)
+
+
+def slow_lane(tx: Transaction, name: str, seconds: float) -> None:
+    """Hold the lane back for so long and double its intervals: the remote side said that we are too fast."""
+    state = lane_view(tx, name).state
+    factor = min(state.factor() * 2, SLOWDOWN_MOST)
+    until = max(min(seconds, BLOCK_LONGEST_SECONDS), state.blocked or 0.0)
+    _change(tx, name, blocked_until=later(until), slowdown=factor, slowed_at=NOW)
+
+
+def lane_view(tx: Transaction, name: str) -> LaneView:
+    """Return one lane."""
+    row = tx.execute(QUERY.where(lanes.c.name == name)).first()
+    if row is None:
+        raise _no_lane(name)
+    return _view(row)
+
+
+def all_lanes(tx: Transaction) -> list[LaneView]:
+    """Return every lane, by name."""
+    return [_view(row) for row in tx.execute(QUERY.order_by(lanes.c.name))]
+
+
+def lock_lane(tx: Transaction, name: str) -> LaneView | None:
+    """Return the lane if it may be claimed from and nobody else is claiming from it; it stays ours until commit."""
+    # SQLite's one writer is a lock already.
+    row = tx.execute(QUERY.where(lanes.c.name == name).with_for_update(skip_locked=True)).first()
+    return None if row is None or row.paused else _view(row)
+
+
+def running_in(tx: Transaction, name: str) -> int:
+    """Count the lane's running jobs. Under the lane's lock it can only be too high, never too low."""
+    count = select(func.count()).select_from(jobs).where(jobs.c.state == "running", jobs.c.lane == name)
+    return int(tx.execute(count).scalar_one())
+
+
+def save_state(tx: Transaction, name: str, state: LaneState) -> None:
+    """Write where the limits stand after a claim."""
+    moments = {"arrival_at": state.arrival, "spaced_at": state.spaced}
+    values = {column: later(seconds) for column, seconds in moments.items() if seconds is not None}
+    if values:
+        tx.execute(update(lanes).where(lanes.c.name == name).values(**values))
+
+
+def _insert_missing(tx: Transaction, lane: Lane) -> None:
+    dialect = sqlite if tx.dialect == SQLITE else postgresql
+    tx.execute(dialect.insert(lanes).values(name=lane.name, **_limits(lane)).on_conflict_do_nothing())
+
+
+def _limits(lane: Lane) -> dict[str, Any]:
+    return {
+        "max_running": lane.max_running,
+        "rate_count": lane.rate[0] if lane.rate else None,
+        "rate_seconds": lane.rate[1] if lane.rate else None,
+        "burst": lane.burst,
+        "spacing_seconds": lane.spacing,
+        "limited": lane.limited,
+    }
+
+
+def _view(row: Row[Any]) -> LaneView:
+    rate = None if row.rate_count is None else (row.rate_count, row.rate_seconds)
+    lane = Lane(row.name, row.max_running, rate, row.burst, row.spacing_seconds)
+    state = LaneState(row.arrival, row.spaced, row.blocked, row.slowdown, row.slowed)
+    return LaneView(lane, state, bool(row.paused), row.paused_reason)
+
+
+def _change(tx: Transaction, name: str, **values: Any) -> None:  # noqa: ANN401
+    if tx.execute(update(lanes).where(lanes.c.name == name).values(**values)).rowcount == 0:
+        raise _no_lane(name)
+
+
+def _no_lane(name: str) -> NotFound:
+    return NotFound(f"There is no lane {name!r}.", hint="`longtake lanes list` shows those there are.")

@@ -1,0 +1,139 @@
+"""Lanes: how many jobs may run at once, and how often one may start, exactly, over all machines.
+
+A claim in a limited lane locks the lane's row, so one process at a time decides. Rate is GCRA: ``arrival_at`` is
+when the next start would be due if all came evenly. With ``burst`` b and an emission interval of
+``period / (count - b + 1)`` no window of the period's length ever holds more than ``count`` starts.
+
+A permit is for the start of the call. The worker may start a little later than the permit says, so every limit is
+stretched by the permit's lifetime, and whoever is later than that gives its job back unspent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from longtake.errors import InvalidDefinition
+
+#: A permit's lifetime: this part of the limit it belongs to, between the two bounds.
+PERMIT_PART = 0.04
+PERMIT_SHORTEST = 0.02
+PERMIT_LONGEST = 0.2
+#: How far ahead permits are given, so that a fast lane needs no claim for each start.
+HORIZON_SECONDS = 0.1
+#: A lane slowed by a 429 doubles its intervals, up to this, and halves them again after each quiet minute.
+SLOWDOWN_MOST = 16.0
+RECOVERY_SECONDS = 60.0
+#: However absurd the server's Retry-After is.
+BLOCK_LONGEST_SECONDS = 3600.0 * 24
+NAME_LIMIT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The limits of a lane; None means no limit."""
+
+    name: str
+    max_running: int | None = None
+    rate: tuple[int, float] | None = None
+    burst: int = 1
+    spacing: float | None = None
+
+    def __post_init__(self) -> None:
+        problem = self._problem()
+        if problem:
+            raise InvalidDefinition(f"The lane {self.name!r} {problem}.")
+
+    def _problem(self) -> str | None:
+        if not self.name or len(self.name) > NAME_LIMIT:
+            return f"must have a name of 1 to {NAME_LIMIT} characters"
+        if self.max_running is not None and self.max_running < 1:
+            return f"has max_running {self.max_running}; it must be 1 or more (pause the lane to stop it)"
+        if self.rate is not None and (self.rate[0] < 1 or self.rate[1] <= 0):
+            return f"has rate {self.rate}; it must be a count of 1 or more in a positive number of seconds"
+        if self.burst < 1 or (self.rate is not None and self.burst > self.rate[0]):
+            return f"has burst {self.burst}; it must be 1 to the rate's count"
+        if self.spacing is not None and self.spacing <= 0:
+            return f"has spacing {self.spacing}; it must be a positive number of seconds"
+        return None
+
+    @property
+    def limited(self) -> bool:
+        """Say whether claiming here needs the lane's lock."""
+        return self.max_running is not None or self.timed
+
+    @property
+    def timed(self) -> bool:
+        """Say whether starts need permits."""
+        return self.rate is not None or self.spacing is not None
+
+    @property
+    def permit_lifetime(self) -> float:
+        """Return how late a start may be."""
+        limits = [self.spacing, self.rate[1] if self.rate else None]
+        shortest = min((one for one in limits if one is not None), default=0.0)
+        return min(max(shortest * PERMIT_PART, PERMIT_SHORTEST), PERMIT_LONGEST)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneState:
+    """Where the limits stand, in seconds from now by the database's clock (negative: past)."""
+
+    arrival: float | None = None
+    spaced: float | None = None
+    blocked: float | None = None
+    slowdown: float = 1.0
+    slowed: float | None = None
+
+    def factor(self) -> float:
+        """Return by how much intervals are stretched now: halved after each quiet minute."""
+        if self.slowdown <= 1.0 or self.slowed is None:
+            return 1.0
+        # A clock that went back would make the 429 lie in the future: count from now, then.
+        quiet_minutes = int(max(-self.slowed, 0.0) // RECOVERY_SECONDS)
+        return max(1.0, self.slowdown / 2 ** min(quiet_minutes, 32))
+
+
+def permits(lane: Lane, state: LaneState, running: int, wanted: int) -> tuple[list[float], LaneState]:
+    """Return when the next starts may be (seconds from now, at most the horizon) and the state after them."""
+    room = wanted if lane.max_running is None else min(wanted, lane.max_running - running)
+    if (state.blocked or 0.0) > 0.0 or room <= 0:
+        return [], state
+    if not lane.timed:
+        return [0.0] * room, state
+    interval, tolerance, gap, arrival, spaced = _position(lane, state)
+    starts: list[float] = []
+    while len(starts) < room:
+        start = max(0.0, arrival - tolerance, spaced)
+        if start > HORIZON_SECONDS:
+            break
+        starts.append(start)
+        arrival = max(arrival, start) + interval
+        spaced = start + gap
+    after = LaneState(arrival, spaced, state.blocked, state.slowdown, state.slowed)
+    return starts, after
+
+
+def next_permit(lane: Lane, state: LaneState) -> float:
+    """Return in how many seconds a start may be permitted, as far as time decides it."""
+    if (state.blocked or 0.0) > 0.0:
+        return state.blocked or 0.0
+    if not lane.timed:
+        return 0.0
+    _interval, tolerance, _gap, arrival, spaced = _position(lane, state)
+    return max(0.0, arrival - tolerance, spaced)
+
+
+def _position(lane: Lane, state: LaneState) -> tuple[float, float, float, float, float]:
+    """Return emission interval, burst tolerance and spacing, stretched by lifetime and slowdown, and where we stand."""
+    factor = state.factor()
+    interval = tolerance = gap = 0.0
+    if lane.rate is not None:
+        count, period = lane.rate
+        interval = (period + lane.permit_lifetime) * factor / (count - lane.burst + 1)
+        tolerance = (lane.burst - 1) * interval
+    if lane.spacing is not None:
+        gap = (lane.spacing + lane.permit_lifetime) * factor
+    # Further ahead than the limits can bring it: the clock went back, or the limits were relaxed. Wait one interval.
+    arrival = min(state.arrival or 0.0, tolerance + interval + HORIZON_SECONDS)
+    spaced = min(state.spaced or 0.0, gap + HORIZON_SECONDS)
+    return interval, tolerance, gap, arrival, spaced

@@ -1,0 +1,178 @@
+"""Leases: a worker's heartbeat renews one row for all its jobs; the jobs of a dead worker are rescued by the others.
+
+Two witnesses are needed before a worker counts as dead: the database's clock says that its lease is over, *and* its
+beat has not moved for a lease's length of the rescuer's own monotonic clock. So a clock that jumps forward kills
+nobody, and one that jumps back keeps nobody alive. On SQLite a new owner knows at once that all others are gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import delete, exists, func, insert, select, update
+
+from longtake.db.dialects import NOW, SQLITE, later, seconds_until
+from longtake.engine.jobs import Job
+from longtake.engine.outcomes import Fail
+from longtake.engine.tables import jobs, workers
+from longtake.engine.verdicts import judge_crash
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Row
+
+    from longtake.clock import Clock
+    from longtake.db import Transaction
+    from longtake.engine.engine import Engine
+
+RESCUE_BATCH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """What a heartbeat learns: whether we still count as alive, which jobs are ours, which are to be cancelled."""
+
+    alive: bool
+    held: dict[str, str]
+    cancelling: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A worker's row as a rescuer reads it."""
+
+    id: str
+    beat: int
+    incarnation: str | None
+    lease_left: float
+
+
+def register_worker(tx: Transaction, worker: str, name: str, incarnation: str | None, lease_seconds: float) -> None:
+    """Begin a worker's life."""
+    row = {"id": worker, "name": name, "incarnation": incarnation, "beat": 0}
+    tx.execute(insert(workers).values(**row, lease_until=later(lease_seconds), started_at=NOW))
+
+
+def beat(tx: Transaction, worker: str, lease_seconds: float) -> Pulse:
+    """Renew the worker's lease, which covers all its jobs, and compare what it holds."""
+    change = {"beat": workers.c.beat + 1, "lease_until": later(lease_seconds)}
+    alive = tx.execute(update(workers).where(workers.c.id == worker).values(**change)).rowcount == 1
+    mine = select(jobs.c.id, jobs.c.lease_token, jobs.c.cancel_requested_at)
+    rows = tx.execute(mine.where(jobs.c.state == "running", jobs.c.worker == worker)).all()
+    cancelling = frozenset(row.id for row in rows if row.cancel_requested_at is not None)
+    return Pulse(alive, {row.id: row.lease_token for row in rows}, cancelling)
+
+
+def retire_worker(tx: Transaction, worker: str) -> None:
+    """End a worker's life in order: it has given everything back."""
+    tx.execute(delete(workers).where(workers.c.id == worker))
+
+
+def look_around(tx: Transaction) -> tuple[list[Seen], int]:
+    """Return all workers, and how many running jobs have no worker at all."""
+    columns = (workers.c.id, workers.c.beat, workers.c.incarnation, seconds_until(workers.c.lease_until))
+    seen = [Seen(*row) for row in tx.execute(select(*columns))]
+    orphans = tx.execute(select(func.count()).select_from(jobs).where(*_orphaned())).scalar_one()
+    return seen, int(orphans)
+
+
+class Witness:
+    """A rescuer's memory of whose beat has stood still, by its own monotonic clock."""
+
+    def __init__(self, clock: Clock, lease_seconds: float, incarnation: str | None) -> None:
+        self._clock = clock
+        self._lease = lease_seconds
+        self._incarnation = incarnation
+        self._since: dict[str, tuple[int, float]] = {}
+
+    def dead(self, seen: Sequence[Seen]) -> list[Seen]:
+        """Return the workers that both witnesses call dead."""
+        now = self._clock.monotonic()
+        before, self._since = self._since, {}
+        for one in seen:
+            known = before.get(one.id)
+            self._since[one.id] = known if known is not None and known[0] == one.beat else (one.beat, now)
+        return [one for one in seen if self._is_dead(one, now)]
+
+    def _is_dead(self, one: Seen, now: float) -> bool:
+        if self._incarnation is not None and one.incarnation != self._incarnation:
+            return True
+        # More lease left than is ever given: the database's clock went back, and says nothing.
+        over_by_database = one.lease_left < 0 or one.lease_left > self._lease * 1.5
+        return over_by_database and now - self._since[one.id][1] >= self._lease
+
+
+def bury(tx: Transaction, dead: Sequence[Seen]) -> list[str]:
+    """Remove workers that have not beaten since they were seen; return who is really gone."""
+    gone = []
+    for one in dead:
+        rows = tx.execute(delete(workers).where(workers.c.id == one.id, workers.c.beat == one.beat))
+        if rows.rowcount == 1:
+            gone.append(one.id)
+    return gone
+
+
+def rescue(tx: Transaction, engine: Engine) -> int:
+    """Give the jobs of workers that are gone to others, or end those that crash again and again.
+
+    A job of a kind this process does not know may go back to the queue, but only one that knows it may end it.
+    """
+    query = select(jobs).where(*_orphaned()).limit(RESCUE_BATCH).with_for_update(skip_locked=True, of=jobs)
+    verdicts = []
+    for row in tx.execute(query):
+        verdict = judge_crash(job_from(row), row.worker)
+        if isinstance(verdict.outcome, Fail) and row.kind not in engine.kinds:
+            continue
+        verdicts.append(verdict)
+    if not verdicts:
+        return 0
+    return len(engine.finish(tx, verdicts))
+
+
+def fenced(tx: Transaction, job: Job) -> bool:
+    """Say whether the job's lease still holds, and keep it so until the commit."""
+    query = select(jobs.c.id).where(jobs.c.id == job.id, jobs.c.lease_token == job.lease_token)
+    return tx.execute(query if tx.dialect == SQLITE else query.with_for_update()).first() is not None
+
+
+def mark_alone(tx: Transaction, job: Job) -> bool:
+    """Record that a suspect runs with nothing beside it: if the worker dies now, it was this job."""
+    change = update(jobs).where(jobs.c.id == job.id, jobs.c.lease_token == job.lease_token).values(alone=True)
+    return tx.execute(change).rowcount == 1
+
+
+def return_jobs(tx: Transaction, leases: Sequence[tuple[str, str]]) -> None:
+    """Put back, unspent, jobs that were leased to a worker that never heard of it."""
+    back = {"state": "ready", "lease_token": None, "worker": None, "attempt": jobs.c.attempt - 1}
+    for job_id, token in leases:
+        tx.execute(update(jobs).where(jobs.c.id == job_id, jobs.c.lease_token == token).values(**back))
+
+
+def job_from(row: Row[Any]) -> Job:
+    """Build a job from a whole row of the live table."""
+    return Job(
+        id=row.id,
+        kind=row.kind,
+        key=row.key,
+        lane=row.lane,
+        priority=row.priority,
+        attempt=row.attempt,
+        max_attempts=row.max_attempts,
+        crashes=row.crashes,
+        snoozes=row.snoozes,
+        alone=bool(row.alone),
+        lease_token=row.lease_token,
+        args=row.args,
+        memo=row.memo,
+        subject=row.subject,
+        request_id=row.request_id,
+        cancel_requested_at=row.cancel_requested_at,
+        created_at=row.created_at,
+        due_at=row.due_at,
+    )
+
+
+def _orphaned() -> tuple[Any, ...]:
+    return jobs.c.state == "running", ~exists().where(workers.c.id == jobs.c.worker)

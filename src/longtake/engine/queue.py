@@ -1,0 +1,129 @@
+"""The hot statements: insert, claim, end, put back. Set-based, at the driver, one file for each database.
+
+Everything else about jobs is rare and written once, in Core.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from longtake.db.dialects import SQLITE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from longtake.db import Transaction
+    from longtake.engine.jobs import Job
+
+
+class NewJob(NamedTuple):
+    """A row to insert; ``args`` is JSON text."""
+
+    id: str
+    kind: str
+    key: str | None
+    lane: str
+    priority: int
+    delay: float
+    max_attempts: int
+    args: str
+    subject: str | None
+    request_id: str | None
+
+
+class QueueName(NamedTuple):
+    """One range of the claim index. Queues of one priority take turns; within one, the longest due goes first."""
+
+    lane: str
+    kind: str
+    priority: int
+
+
+class Head(NamedTuple):
+    """The first waiting job of a queue: in how many seconds it is due, and whether anything holds it back."""
+
+    queue: QueueName
+    due_in: float
+    limited: bool
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A job that ends. ``outcome`` is what its last attempt is remembered as."""
+
+    id: str
+    token: str
+    state: str
+    outcome: str
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """A job that goes back to wait. ``outcome`` None: not an attempt, so none is remembered."""
+
+    id: str
+    token: str
+    worker: str | None
+    delay: float
+    ran_attempt: int
+    attempt: int
+    crashes: int
+    snoozed: bool
+    keep_memo: bool
+    memo: str | None
+    keep_error: bool
+    error: str | None
+    outcome: str | None
+
+
+class Queue(Protocol):
+    """What both databases do, each in its own words. Every method is called inside a transaction."""
+
+    def insert(self, tx: Transaction, rows: Sequence[NewJob]) -> set[str]:
+        """Insert what has no live twin (same kind and key); return the ids that went in."""
+
+    def claim(
+        self, tx: Transaction, queues: Sequence[QueueName], token: str, worker: str, limit: int, *, limited: bool
+    ) -> list[Job]:
+        """Lease due jobs from the queues in the order given, skipping paused ones.
+
+        ``limited`` says which lanes may be claimed from: those with limits (the caller holds their lock) or without.
+        """
+
+    def heads(self, tx: Transaction) -> list[Head]:
+        """Return the first waiting job of each queue there is, at the cost of one index probe a queue."""
+
+    def end(self, tx: Transaction, endings: Sequence[Ending]) -> set[str]:
+        """Move the jobs whose lease still holds to the history; return their ids."""
+
+    def put_back(self, tx: Transaction, returned: Sequence[PutBack]) -> set[str]:
+        """Let the jobs whose lease still holds wait again; return their ids."""
+
+
+def queue_for(dialect: str) -> Queue:
+    """Return the database's statements."""
+    from longtake.engine.queue_postgresql import PostgresqlQueue  # noqa: PLC0415 - both import this module
+    from longtake.engine.queue_sqlite import SqliteQueue  # noqa: PLC0415
+
+    return SqliteQueue() if dialect == SQLITE else PostgresqlQueue()
+
+
+#: The columns of a claimed job, in the order of Job's fields.
+CLAIMED = (
+    "id, kind, key, lane, priority, attempt, max_attempts, crashes, snoozes, alone, lease_token, args, memo, subject,"
+    " request_id, cancel_requested_at, created_at, due_at"
+)
+
+#: What is copied as it is when a job ends.
+KEPT = (
+    "id, kind, key, lane, priority, attempt, max_attempts, crashes, snoozes, worker, args, memo, subject, request_id,"
+    " created_at, started_at"
+)
+
+
+def columns(rows: Sequence[Any], names: Sequence[str]) -> list[list[Any]]:
+    """Turn rows into one list per column, as unnest wants them."""
+    return [[getattr(row, name) for row in rows] for name in names]

@@ -1,0 +1,141 @@
+"""PostgreSQL's hot statements: arrays in, one statement each.
+
+The claim's plan must not depend on statistics: each queue is one range of the partial index ``jobs_ready``, read in
+order and locked as it is read, so that concurrent claims never look at the same rows twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from longtake.engine.jobs import Job
+from longtake.engine.queue import CLAIMED, KEPT, Ending, Head, NewJob, PutBack, QueueName, columns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from longtake.db import Transaction
+
+INSERT = """
+INSERT INTO jobs (id, kind, key, lane, priority, due_at, max_attempts, args, subject, request_id)
+SELECT id, kind, key, lane, priority, now() + make_interval(secs => delay), max_attempts, args::jsonb, subject,
+       request_id
+FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::text[], %s::smallint[], %s::float8[], %s::int[], %s::text[],
+            %s::text[], %s::text[])
+     AS new(id, kind, key, lane, priority, delay, max_attempts, args, subject, request_id)
+ON CONFLICT (kind, key) WHERE key IS NOT NULL DO NOTHING
+RETURNING id
+"""
+
+CLAIM = f"""
+WITH picked AS (
+    SELECT job.id
+    FROM (
+        SELECT queue.* FROM unnest(%s::text[], %s::text[], %s::smallint[]) WITH ORDINALITY
+            AS queue(lane, kind, priority, place)
+        JOIN lanes ON lanes.name = queue.lane AND NOT lanes.paused AND lanes.limited = %s
+            AND coalesce(lanes.blocked_until <= now(), true)
+        JOIN job_kinds ON job_kinds.name = queue.kind AND NOT job_kinds.paused
+        ORDER BY place
+    ) AS queue
+    CROSS JOIN LATERAL (
+        SELECT id FROM jobs
+        WHERE state = 'ready' AND lane = queue.lane AND kind = queue.kind AND priority = queue.priority
+          AND due_at <= now()
+        ORDER BY due_at LIMIT %s FOR UPDATE SKIP LOCKED
+    ) AS job
+    LIMIT %s
+)
+UPDATE jobs SET state = 'running', lease_token = %s, worker = %s, attempt = attempt + 1, started_at = now()
+WHERE id = ANY(ARRAY(SELECT id FROM picked))
+RETURNING {CLAIMED}
+"""
+
+HEADS = """
+WITH RECURSIVE head AS (
+    (SELECT lane, kind, priority, due_at FROM jobs WHERE state = 'ready'
+     ORDER BY lane, kind, priority, due_at LIMIT 1)
+    UNION ALL
+    SELECT next.* FROM head CROSS JOIN LATERAL (
+        SELECT lane, kind, priority, due_at FROM jobs
+        WHERE state = 'ready' AND (lane, kind, priority) > (head.lane, head.kind, head.priority)
+        ORDER BY lane, kind, priority, due_at LIMIT 1
+    ) AS next
+)
+SELECT head.lane, head.kind, head.priority, extract(epoch FROM greatest(head.due_at, lanes.blocked_until) - now())::float8,
+       coalesce(lanes.limited, false), coalesce(lanes.paused, true) OR coalesce(job_kinds.paused, true)
+FROM head LEFT JOIN lanes ON lanes.name = head.lane LEFT JOIN job_kinds ON job_kinds.name = head.kind
+"""
+
+END = f"""
+WITH ending AS (
+    SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::text[], %s::text[], %s::text[])
+        AS ending(id, token, state, outcome, error)
+), gone AS (
+    DELETE FROM jobs USING ending WHERE jobs.id = ending.id AND jobs.lease_token = ending.token
+    RETURNING jobs.*, ending.state AS end_state, ending.outcome AS outcome, ending.error::jsonb AS end_error
+), remembered AS (
+    INSERT INTO jobs_ended ({KEPT}, state, error) SELECT {KEPT}, end_state, end_error FROM gone
+), attempted AS (
+    INSERT INTO job_attempts (job_id, attempt, outcome, worker, started_at, error)
+    SELECT id, attempt, outcome, worker, started_at, end_error FROM gone
+), told AS (
+    INSERT INTO events (type, subject, data)
+    SELECT 'job.' || end_state, id::text, jsonb_build_object('kind', kind, 'code', end_error ->> 'code') FROM gone
+)
+SELECT id FROM gone
+"""
+
+PUT_BACK = """
+WITH given AS (
+    SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::float8[], %s::int[], %s::int[], %s::int[], %s::bool[],
+                         %s::bool[], %s::text[], %s::bool[], %s::text[], %s::text[])
+        AS given(id, token, ran_by, delay, ran_attempt, attempt, crashes, snoozed, keep_memo, memo, keep_error, error,
+                 outcome)
+), back AS (
+    UPDATE jobs SET state = 'ready', lease_token = NULL, worker = NULL, alone = false,
+        due_at = now() + make_interval(secs => given.delay), attempt = given.attempt, crashes = given.crashes,
+        snoozes = jobs.snoozes + given.snoozed::int,
+        memo = CASE WHEN given.keep_memo THEN jobs.memo ELSE given.memo::jsonb END,
+        error = CASE WHEN given.keep_error THEN jobs.error ELSE given.error::jsonb END
+    FROM given WHERE jobs.id = given.id AND jobs.lease_token = given.token
+    RETURNING jobs.id, jobs.kind, jobs.max_attempts, jobs.started_at, given.ran_by, given.ran_attempt, given.outcome,
+              given.error::jsonb AS error
+), attempted AS (
+    INSERT INTO job_attempts (job_id, attempt, outcome, worker, started_at, error)
+    SELECT id, ran_attempt, outcome, ran_by, started_at, error FROM back WHERE outcome IS NOT NULL
+), told AS (
+    INSERT INTO events (type, subject, data)
+    SELECT 'job.retrying', id::text, jsonb_build_object('kind', kind, 'code', error ->> 'code',
+        'attempt', ran_attempt, 'max_attempts', max_attempts)
+    FROM back WHERE outcome IS NOT NULL
+)
+SELECT id FROM back
+"""
+
+
+class PostgresqlQueue:
+    """See :class:`longtake.engine.queue.Queue`."""
+
+    def insert(self, tx: Transaction, rows: Sequence[NewJob]) -> set[str]:
+        """Insert by arrays."""
+        return {row[0] for row in tx.sql(INSERT, columns(rows, NewJob._fields))}
+
+    def claim(
+        self, tx: Transaction, queues: Sequence[QueueName], token: str, worker: str, limit: int, *, limited: bool
+    ) -> list[Job]:
+        """Lock while reading, then lease."""
+        rows = tx.sql(CLAIM, [*columns(queues, QueueName._fields), limited, limit, limit, token, worker])
+        return [Job(*row) for row in rows]
+
+    def heads(self, tx: Transaction) -> list[Head]:
+        """Skip from queue to queue along the index."""
+        return [Head(QueueName(*row[:3]), *row[3:]) for row in tx.sql(HEADS)]
+
+    def end(self, tx: Transaction, endings: Sequence[Ending]) -> set[str]:
+        """Delete, remember and tell in one statement."""
+        return {row[0] for row in tx.sql(END, columns(endings, Ending.__slots__))}
+
+    def put_back(self, tx: Transaction, returned: Sequence[PutBack]) -> set[str]:
+        """Update, remember and tell in one statement."""
+        return {row[0] for row in tx.sql(PUT_BACK, columns(returned, PutBack.__slots__))}

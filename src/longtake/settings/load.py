@@ -1,0 +1,151 @@
+"""Reading settings from the environment and `longtake.toml`, and saying clearly what is wrong with them."""
+
+import difflib
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_settings import EnvSettingsSource
+from pydantic_settings.exceptions import SettingsError as UnreadableVariable
+
+from longtake.errors import SettingsError
+from longtake.redaction import MASK, names_a_secret, redact_text
+from longtake.settings.model import PREFIX, Settings
+
+FILE_NAME = "longtake.toml"
+FILE_VARIABLE = f"{PREFIX}CONFIG"
+ENVIRONMENT = "environment"
+_LONGEST_SHOWN = 80
+# A path, or a word such as longtake.db: neither names a server, so there is no password in it.
+_HARMLESS_ADDRESS = re.compile(r"(?:sqlite:|file:)[^@]*$|[^:@]*$", re.IGNORECASE)
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,20}://", re.IGNORECASE)
+
+
+def load_settings(environment: Mapping[str, str] | None = None, directory: Path | None = None) -> Settings:
+    """The settings of this process; SettingsError names every one that cannot be used.
+
+    `environment` stands in for os.environ, `directory` for the working directory as the place of `longtake.toml`.
+    """
+    variables = {
+        name.upper(): value
+        for name, value in (os.environ if environment is None else environment).items()
+        if name.upper().startswith(PREFIX)
+    }
+    file = _settings_file(variables.pop(FILE_VARIABLE, ""), directory or Path())
+    from_file = _read_file(file) if file else {}
+    from_environment = _read_variables(variables)
+    sources = dict.fromkeys(from_file, str(file.name if file and file.name == FILE_NAME else file))
+    sources |= dict.fromkeys(from_environment, ENVIRONMENT)
+    problems = _unknown_variables(variables) + _unknown_keys(from_file, file)
+    known = {name: value for name, value in (from_file | from_environment).items() if name in Settings.model_fields}
+    settings = None
+    try:
+        settings = Settings.model_validate(known)
+    except ValidationError as error:
+        problems += [_problem(details, sources) for details in error.errors(include_url=False)]
+    if problems or settings is None:
+        # No cause attached: pydantic's own message repeats the values, passwords included.
+        raise SettingsError("\n".join(problems))
+    settings.remember_sources(sources)
+    return settings
+
+
+def _settings_file(named: str, directory: Path) -> Path | None:
+    if named:
+        file = directory / Path(named).expanduser()
+        if not file.is_file():
+            raise SettingsError(
+                f"{FILE_VARIABLE}={named}: there is no such file. Example: {FILE_VARIABLE}=longtake.toml"
+            )
+        return file
+    file = directory / FILE_NAME
+    return file if file.exists() else None
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{file} is not UTF-8 text.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{file} is not valid TOML: {error}. Example of a line: port = 8484") from None
+
+
+def _read_variables(variables: Mapping[str, str]) -> dict[str, Any]:
+    source = EnvSettingsSource(Settings)
+    source.env_vars = {name.lower(): value for name, value in variables.items() if value.strip()}
+    try:
+        return source()
+    except UnreadableVariable as error:
+        raise SettingsError(redact_text(f"{error}.")) from None
+
+
+def _suggestion(name: str, known: list[str]) -> str:
+    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f" Did you mean {nearest[0]}?" if nearest else ""
+
+
+def _unknown_variables(variables: Mapping[str, str]) -> list[str]:
+    known = [PREFIX + name.upper() for name in Settings.model_fields] + [FILE_VARIABLE]
+    return [f"{name}: there is no such setting.{_suggestion(name, known)}" for name in variables if name not in known]
+
+
+def _unknown_keys(values: Mapping[str, Any], file: Path | None) -> list[str]:
+    known = list(Settings.model_fields)
+    return [
+        f"{name} in {file}: there is no such setting.{_suggestion(name.lower().replace('-', '_'), known)}"
+        for name in values
+        if name not in known
+    ]
+
+
+def _problem(details: ErrorDetails, sources: Mapping[str, str]) -> str:
+    name = str(details["loc"][0])
+    variable = PREFIX + name.upper()
+    example = (Settings.model_fields[name].examples or [""])[0]
+    source = sources.get(name, ENVIRONMENT)
+    shown = _shown(name, details["input"])
+    if source == ENVIRONMENT:
+        return f"{variable}={shown}: {_reason(details)}. Example: {variable}={example}"
+    return f"{name} = {shown} in {source}: {_reason(details)}. Example: {name} = {json.dumps(example)}"
+
+
+def _reason(details: ErrorDetails) -> str:
+    context = details.get("ctx", {})
+    match details["type"]:
+        case "value_error":
+            return str(context["error"])
+        case "int_parsing" | "int_type" | "int_from_float":
+            return "must be a whole number"
+        case "float_parsing" | "float_type" | "finite_number":
+            return "must be a number"
+        case "greater_than_equal":
+            return f"must be at least {context['ge']:g}"
+        case "less_than_equal":
+            return f"must be at most {context['le']:g}"
+        case "literal_error":
+            return f"must be one of {context['expected']}"
+        case "string_too_short":
+            return "must not be empty"
+        case _:
+            return details["msg"][0].lower() + details["msg"][1:]
+
+
+def _shown(name: str, value: Any) -> str:
+    """The value as far as it may be shown: a refused address is not understood, so any piece may be the password."""
+    field = Settings.model_fields[name]
+    text = str(value)
+    if names_a_secret(name) or "SecretStr" in repr(field.annotation):
+        return MASK
+    if name.endswith("_url") and not _HARMLESS_ADDRESS.match(text):
+        scheme = _SCHEME.match(text)
+        return f"{scheme[0] if scheme else ''}{MASK}"
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"

@@ -1,0 +1,76 @@
+"""Fixtures: every test that takes ``database`` or ``database_url`` runs on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from longtake import Database, migrate_up, open_database
+from tests.databases import PostgresqlServer, StoppedClock, open_with_clock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[PostgresqlServer]:
+    """One private server for the whole session."""
+    server = PostgresqlServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with all tables, to be copied."""
+    path = tmp_path_factory.mktemp("template") / "longtake.db"
+    migrate_up(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture
+def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
+    """A fresh SQLite database."""
+    path = tmp_path / "longtake.db"
+    shutil.copyfile(sqlite_template, path)
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def postgresql_url(postgresql_server: PostgresqlServer) -> Iterator[str]:
+    """A fresh PostgreSQL database."""
+    url = postgresql_server.new_database()
+    yield url
+    postgresql_server.drop_database(url)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """A fresh database of either kind."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    """An open database on real time."""
+    opened = open_database(database_url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def clock() -> StoppedClock:
+    """A clock that moves only when told."""
+    return StoppedClock()
+
+
+@pytest.fixture
+def stopped_database(database_url: str, clock: StoppedClock) -> Iterator[Database]:
+    """An open database whose ``now()`` is the stopped clock's."""
+    opened = open_with_clock(database_url, clock)
+    yield opened
+    opened.close()
