@@ -61,6 +61,9 @@ class Ground:
 
         return run
 
+    def label(self, contender: Contender) -> str:
+        return f"{contender.name}, {self.options.number(contender.jobs):,} jobs"
+
     def rounds(self, contenders: Mapping[str, Callable[[], float]]) -> dict[str, Measured]:
         """Let all contenders take turns, so that a slow minute of the machine hits each of them; return the medians.
 

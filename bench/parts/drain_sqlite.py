@@ -14,12 +14,12 @@ def rows(ground: Ground) -> list[Row]:
     figures = ground.rounds(
         {
             "longtake": ground.drain_on("sqlite", ours.ON_SQLITE),
-            **{peer.name: ground.drain_on("sqlite", peer) for peer in (peers.HUEY_FAST, peers.HUEY_SAFE)},
+            **{ground.label(peer): ground.drain_on("sqlite", peer) for peer in (peers.HUEY_FAST, peers.HUEY_SAFE)},
             RAW: raw_limit(ground, 50),
         }
     )
     name = f"drain on SQLite FULL, {ground.options.number(ours.ON_SQLITE.jobs):,} no-op jobs"
-    goals = {peers.HUEY_FAST.name: ">= 1.0", peers.HUEY_SAFE.name: ">= 3", RAW: None}
+    goals = {ground.label(peers.HUEY_FAST): ">= 1.0", ground.label(peers.HUEY_SAFE): ">= 3", RAW: None}
     mine = figures["longtake"]
     return [compared(name, mine, UNIT, peer, figures[peer], goal) for peer, goal in goals.items()]
 

@@ -101,17 +101,18 @@ async def time_claim(engine: "Engine", situation: str) -> float:
 
 
 def claim(tx: "Transaction", engine: "Engine", situation: str) -> tuple[float, int]:
-    """Do what a worker does in one round: claim from open lanes, then from the limited one.
+    """Do what a worker does in one round: claim from open lanes and look what waits, then try the limited one.
 
     The first round takes the blocked lane's one place, so that all others find it full.
     """
     from longtake.clock import new_id
+    from longtake.engine.claims import claim_unlimited
     from longtake.engine.queue import QueueName
 
     worker = new_id()
     free, limited = QueueName("default", KIND, NORMAL), QueueName("blocked", KIND, NORMAL)
     start = time.perf_counter()
-    claimed = engine.exchange(tx, [], [free, limited], worker, WANTED)
+    claimed = claim_unlimited(tx, engine.queue, [free, limited], worker, WANTED)
     if situation == "blocked":
         engine.claim_lane(tx, "blocked", [limited], worker, WANTED)
     return time.perf_counter() - start, len(claimed.jobs)

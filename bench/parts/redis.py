@@ -13,12 +13,13 @@ def rows(ground: Ground) -> list[Row]:
     figures = ground.rounds(
         {
             "longtake": ground.drain_on("postgresql", ours.ON_POSTGRESQL),
-            **{peer.name: drain_on_redis(ground, peer) for peer in peers.ON_REDIS},
+            **{ground.label(peer): drain_on_redis(ground, peer) for peer in peers.ON_REDIS},
         }
     )
     name = f"drain on PostgreSQL, {ground.options.number(ours.ON_POSTGRESQL.jobs):,} no-op jobs"
     mine = figures["longtake"]
-    return [compared(name, mine, "jobs/s", peer.name, figures[peer.name], "> 1") for peer in peers.ON_REDIS]
+    labels = [ground.label(peer) for peer in peers.ON_REDIS]
+    return [compared(name, mine, "jobs/s", label, figures[label], "> 1") for label in labels]
 
 
 def drain_on_redis(ground: Ground, peer: Contender) -> Callable[[], float]:

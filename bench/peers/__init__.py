@@ -20,7 +20,7 @@ PGQUEUER = Contender(
 )
 PGQUEUER_ANALYZED = replace(PGQUEUER, name="pgqueuer, batch 100, after ANALYZE", options=(("analyze", True),))
 PROCRASTINATE = Contender(
-    "procrastinate, concurrency 10, 3,000 jobs",
+    "procrastinate, concurrency 10",
     "bench.peers.procrastinate",
     3_000,
     in_postgresql("SELECT NOT EXISTS (SELECT FROM procrastinate_jobs WHERE status IN ('todo', 'doing'))"),
@@ -32,8 +32,8 @@ HUEY_EMPTY = in_sqlite("SELECT NOT EXISTS (SELECT 1 FROM task)")
 HUEY_FAST = Contender("huey, fsync off", "bench.peers.huey", 20_000, HUEY_EMPTY, (("fsync", False),))
 HUEY_SAFE = Contender("huey, fsync on", "bench.peers.huey", 10_000, HUEY_EMPTY, (("fsync", True),))
 
-TASKIQ = Contender("taskiq, stream, 10,000 jobs", "bench.peers.taskiq", 10_000, in_redis(redis_state.taskiq_is_over))
-DRAMATIQ = Contender("dramatiq, 10,000 jobs", "bench.peers.dramatiq", 10_000, in_redis(redis_state.dramatiq_is_over))
-ARQ = Contender("arq, 5,000 jobs", "bench.peers.arq", 5_000, in_redis(redis_state.arq_is_over))
-CELERY = Contender("celery, prefork, 5,000 jobs", "bench.peers.celery", 5_000, in_redis(redis_state.celery_is_over))
+TASKIQ = Contender("taskiq, stream", "bench.peers.taskiq", 10_000, in_redis(redis_state.taskiq_is_over))
+DRAMATIQ = Contender("dramatiq", "bench.peers.dramatiq", 10_000, in_redis(redis_state.dramatiq_is_over))
+ARQ = Contender("arq", "bench.peers.arq", 5_000, in_redis(redis_state.arq_is_over))
+CELERY = Contender("celery, prefork", "bench.peers.celery", 5_000, in_redis(redis_state.celery_is_over))
 ON_REDIS = (TASKIQ, DRAMATIQ, ARQ, CELERY)

@@ -13,6 +13,13 @@ Each has a stable ``code``, a sentence that names what was wrong, and a ``hint``
     │   ├── SchemaMismatch            SCHEMA_MISMATCH          migrations are missing, or newer than this program
     │   ├── RightsMissing             RIGHTS_MISSING           the database role may not do this
     │   └── TransactionEnded          TRANSACTION_ENDED        a function committed or rolled back by itself
+    ├── OperatorError
+    │   ├── UnknownAction             ACTION_UNKNOWN           there is no operator action of this name
+    │   └── InvalidActionArgument     ACTION_ARGUMENT_INVALID  an argument of an operator action is wrong
+    ├── ServerError
+    │   ├── ServerUnreachable         SERVER_UNREACHABLE       no server answers where one should
+    │   └── CannotListen              LISTEN_FAILED            the address or port cannot be had
+    ├── InvalidApplication            APP_INVALID              --app names something that cannot be used
     └── EngineError
         ├── InvalidJob                JOB_INVALID              refused at enqueue
         │   ├── UnknownKind           KIND_UNKNOWN
@@ -106,6 +113,51 @@ class TransactionEnded(DatabaseError):
 
     code = "TRANSACTION_ENDED"
     default_hint = "Remove BEGIN, COMMIT, ROLLBACK and SAVEPOINT from the function; raise an exception to roll back."
+
+
+class OperatorError(LongtakeError):
+    """What an operator asked for was not understood. Nothing was done."""
+
+    code = "OPERATOR_ERROR"
+
+
+class UnknownAction(OperatorError):
+    """There is no operator action of this name."""
+
+    code = "ACTION_UNKNOWN"
+
+
+class InvalidActionArgument(OperatorError):
+    """An argument of an operator action is missing, misspelt or wrong."""
+
+    code = "ACTION_ARGUMENT_INVALID"
+
+
+class ServerError(LongtakeError):
+    """The server could not be started, or could not be asked."""
+
+    code = "SERVER_ERROR"
+
+
+class ServerUnreachable(ServerError):
+    """No server answers where one should."""
+
+    code = "SERVER_UNREACHABLE"
+    default_hint = "Look at the server's log; `longtake serve` starts one."
+
+
+class CannotListen(ServerError):
+    """The address or port cannot be had."""
+
+    code = "LISTEN_FAILED"
+    default_hint = "Choose another with --host and --port, or stop the program that has it."
+
+
+class InvalidApplication(LongtakeError):
+    """What --app names cannot be loaded, or declares something that cannot work."""
+
+    code = "APP_INVALID"
+    default_hint = "Example: --app shop.jobs:register, where register(application) calls application.add(kinds=[…])."
 
 
 class EngineError(LongtakeError):

@@ -26,7 +26,7 @@ class Transaction:
 
     __slots__ = ("_callbacks", "_connection", "_cursor", "dialect", "user")
 
-    def __init__(self, connection: Connection, cursor: Any, user: str | None = None) -> None:  # noqa: ANN401
+    def __init__(self, connection: Connection, cursor: Any, user: str | None = None) -> None:
         self._connection = connection
         self._cursor = cursor
         self._callbacks: list[Callable[[], None]] = []
@@ -37,7 +37,7 @@ class Transaction:
         self, statement: Executable, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
     ) -> CursorResult[Any]:
         """Run a SQLAlchemy Core statement."""
-        return self._connection.execute(statement, parameters)  # type: ignore[return-value]
+        return self._connection.execute(statement, parameters)
 
     def sql(self, statement: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement at the driver, for the few hot paths where Core's cost shows; return its rows."""
@@ -72,15 +72,11 @@ class Database(ABC):
     incarnation: str | None = None
 
     @abstractmethod
-    async def run(
-        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None
-    ) -> R:
+    async def run(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None) -> R:
         """Call the function in one write transaction; answer after the commit, raise if nothing was written."""
 
     @abstractmethod
-    async def read(
-        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None
-    ) -> R:
+    async def read(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None) -> R:
         """Call the function in a read-only transaction that sees one moment's state."""
 
     @abstractmethod

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
-from sqlalchemy import DateTime, Dialect, Float, Integer, String, Text, TypeDecorator, Uuid, literal_column
+from sqlalchemy import DateTime, Dialect, Float, String, Text, TypeDecorator, Uuid, literal_column
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -40,11 +40,11 @@ class Instant(TypeDecorator[datetime]):
         """Choose the column type."""
         return dialect.type_descriptor(String(26) if dialect.name == SQLITE else DateTime(timezone=True))
 
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:  # noqa: ANN401
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
         """Turn a Python time into what the driver takes."""
         return instant_to_text(value) if value is not None and dialect.name == SQLITE else value
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ANN401
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
         """Turn what the driver gives into a Python time."""
         return text_to_instant(value) if value is not None and dialect.name == SQLITE else value
 
@@ -59,11 +59,11 @@ class Json(TypeDecorator[Any]):
         """Choose the column type."""
         return dialect.type_descriptor(Text() if dialect.name == SQLITE else JSONB(none_as_null=True))
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:  # noqa: ANN401
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
         """Write the document."""
         return orjson.dumps(value).decode() if value is not None and dialect.name == SQLITE else value
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ANN401
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
         """Read the document."""
         return orjson.loads(value) if value is not None and dialect.name == SQLITE else value
 
@@ -97,22 +97,22 @@ class seconds_until(FunctionElement[float]):  # noqa: N801
 
 
 @compiles(later, SQLITE)
-def _later_sqlite(element: later, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401
+def _later_sqlite(element: later, compiler: SQLCompiler, **options: Any) -> str:
     return f"later({compiler.process(element.clauses, **options)})"
 
 
 @compiles(later, POSTGRESQL)
-def _later_postgresql(element: later, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401
+def _later_postgresql(element: later, compiler: SQLCompiler, **options: Any) -> str:
     return f"(now() + make_interval(secs => {compiler.process(element.clauses, **options)}))"
 
 
 @compiles(seconds_until, SQLITE)
-def _until_sqlite(element: seconds_until, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401
+def _until_sqlite(element: seconds_until, compiler: SQLCompiler, **options: Any) -> str:
     return f"seconds_until({compiler.process(element.clauses, **options)})"
 
 
 @compiles(seconds_until, POSTGRESQL)
-def _until_postgresql(element: seconds_until, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401
+def _until_postgresql(element: seconds_until, compiler: SQLCompiler, **options: Any) -> str:
     return f"extract(epoch FROM ({compiler.process(element.clauses, **options)}) - now())::double precision"
 
 
@@ -124,5 +124,3 @@ def sqlite_later(now: datetime, seconds: float | None) -> str | None:
 def sqlite_seconds_until(now: datetime, moment: str | None) -> float | None:
     """Do in Python what ``seconds_until`` does in SQL; NULL in, NULL out."""
     return None if moment is None else (text_to_instant(moment) - now).total_seconds()
-
-

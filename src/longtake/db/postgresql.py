@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 import psycopg
+import sqlalchemy.exc
 
 from longtake.db.database import Database, Transaction
 from longtake.db.dialects import POSTGRESQL
@@ -51,14 +52,10 @@ class PostgresqlDatabase(Database):
         self._closed = False
         self.signals = PostgresqlSignals(options)
 
-    async def run(
-        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None
-    ) -> R:
+    async def run(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None) -> R:
         return await self._in_thread(function, arguments, as_user, read_only=False)
 
-    async def read(
-        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None
-    ) -> R:
+    async def read(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None) -> R:
         return await self._in_thread(function, arguments, as_user, read_only=True)
 
     def run_blocking(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts) -> R:
@@ -122,7 +119,7 @@ class PostgresqlDatabase(Database):
                 error = raised
             if time.monotonic() + pause > give_up_at or self._closed:
                 raise translate(error) from error
-            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads retries, guards nothing
+            time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     def _was_committed(self, session: Session, transaction_id: str, give_up_at: float) -> bool:
@@ -130,7 +127,7 @@ class PostgresqlDatabase(Database):
         while True:
             try:
                 status = session.transaction_status(transaction_id)
-            except psycopg.Error as error:
+            except (psycopg.Error, sqlalchemy.exc.DBAPIError) as error:
                 if not is_lost(error) or time.monotonic() > give_up_at:
                     raise DatabaseUnavailable(
                         "The connection was lost during COMMIT and the database cannot be asked what became of it."

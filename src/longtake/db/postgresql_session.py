@@ -75,10 +75,10 @@ class SessionOptions:
         )
 
 
-class CommitUnknown(Exception):  # noqa: N818 - not an error yet: the database may know the answer
+class CommitUnknown(Exception):
     """The connection was lost while COMMIT was under way."""
 
-    def __init__(self, transaction_id: str, transaction: Transaction, result: Any, cause: Exception) -> None:  # noqa: ANN401
+    def __init__(self, transaction_id: str, transaction: Transaction, result: Any, cause: Exception) -> None:
         super().__init__(transaction_id)
         self.transaction_id = transaction_id
         self.transaction = transaction
@@ -133,7 +133,8 @@ class Session:
         """Let go of the connection."""
         driver, core = self._driver, self._core
         self._driver = self._core = None
-        if core is not None:
+        # Core gives a connection up by itself when one of its own statements finds it lost.
+        if core is not None and not core.invalidated:
             core.detach()
         if driver is not None:
             driver.close()
@@ -149,10 +150,7 @@ class Session:
     @staticmethod
     def _begin(cursor: psycopg.Cursor[Any], user: str | None, *, read_only: bool) -> str:
         """Begin, take the user's role, and learn the transaction's id, in one round trip."""
-        if read_only:
-            statement = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-        else:
-            statement = "BEGIN"
+        statement = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if read_only else "BEGIN"
         if user is not None:
             name = psycopg.sql.quote(user)
             statement += f"; SET LOCAL ROLE {API_ROLE}; SELECT set_config('longtake.user', {name}, true)"

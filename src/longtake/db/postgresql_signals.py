@@ -5,6 +5,7 @@ NOTIFY inside a transaction takes a lock that all committing transactions share,
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -54,11 +55,9 @@ class PostgresqlSignals(Signals):
         self._pending.set()
         listening = self._listening
         if listening is not None:
-            try:
-                # A query cancel wakes the listener from its wait at once.
+            # A query cancel wakes the listener from its wait at once.
+            with contextlib.suppress(psycopg.Error):
                 listening.cancel_safe(timeout=1.0)
-            except psycopg.Error:
-                pass
         for thread in self._threads.values():
             thread.join(timeout=RECONNECT_SECONDS + 2.0)
 
@@ -67,9 +66,7 @@ class PostgresqlSignals(Signals):
             return
         with self._lock:
             if name not in self._threads and not self._closing.is_set():
-                thread = self._threads[name] = threading.Thread(
-                    target=target, name=f"longtake-{name}", daemon=True
-                )
+                thread = self._threads[name] = threading.Thread(target=target, name=f"longtake-{name}", daemon=True)
                 thread.start()
 
     def _notify_forever(self) -> None:

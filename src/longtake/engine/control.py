@@ -26,7 +26,7 @@ CANCEL_BATCH = 100
 SHARED = [column.name for column in jobs_ended.columns if column.name not in {"state", "ended_at", "error"}]
 
 
-def cancel(tx: Transaction, job_id: str, reason: str = "cancelled") -> bool:
+def cancel(tx: Transaction, engine: Engine, job_id: str, reason: str = "cancelled") -> bool:
     """End a live job at once, in the caller's transaction, which does what the domain needs itself.
 
     The lease is gone with the row: whatever a running handler still returns is refused, and its worker stops it at
@@ -36,6 +36,7 @@ def cancel(tx: Transaction, job_id: str, reason: str = "cancelled") -> bool:
     if row is None:
         return False
     _end_cancelled(tx, row, reason)
+    tx.after_commit(_Signal(engine, "cancel"))
     return True
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from longtake.engine.control import carry_out_cancels, cancels_requested
+from longtake.engine.control import cancels_requested, carry_out_cancels
+from longtake.engine.hand import StopReason
 from longtake.engine.leases import Witness, bury, look_around, rescue
 from longtake.engine.schedules import fire_due, schedule_is_due
 from longtake.errors import DatabaseError
@@ -21,6 +22,8 @@ log = structlog.get_logger(__name__)
 
 #: A dead worker is noticed at most this part of a lease after the lease ran out.
 RESCUES_PER_LEASE = 6
+#: One look at all running handlers is far cheaper than a timer for each job.
+TIME_LIMIT_CHECK_SECONDS = 0.1
 
 
 def run_duties(worker: Worker) -> list[asyncio.Task[None]]:
@@ -30,6 +33,12 @@ def run_duties(worker: Worker) -> list[asyncio.Task[None]]:
     async def rescue_the_dead() -> None:
         await _rescue(worker, witness)
 
+    async def enforce_time_limits() -> None:
+        now = worker.engine.clock.monotonic()
+        for one in worker.hand.all():
+            if one.started_at is not None and now - one.started_at > one.kind.time_limit:
+                one.stop(StopReason.TIME_LIMIT)
+
     async def fire_schedules() -> None:
         await _fire(worker)
 
@@ -37,7 +46,12 @@ def run_duties(worker: Worker) -> list[asyncio.Task[None]]:
         await _cancel(worker)
 
     poll = worker.rhythm.poll_seconds
-    duties = ((rescue_the_dead, worker.lease_seconds / RESCUES_PER_LEASE), (fire_schedules, poll), (cancel_requested, poll))
+    duties = (
+        (enforce_time_limits, TIME_LIMIT_CHECK_SECONDS),
+        (rescue_the_dead, worker.lease_seconds / RESCUES_PER_LEASE),
+        (fire_schedules, poll),
+        (cancel_requested, poll),
+    )
     return [asyncio.create_task(_repeat(duty, interval)) for duty, interval in duties]
 
 

@@ -58,7 +58,7 @@ class Engine:
     ) -> None:
         self.database = database
         self.clock = clock or SystemClock()
-        self.random = random_source or random.Random()  # noqa: S311 - spreads retries, guards nothing
+        self.random = random_source or random.Random()
         self.queue: Queue = queue_for(database.dialect)
         self.kinds: dict[str, JobKind] = {}
         for kind in kinds:
@@ -68,9 +68,7 @@ class Engine:
         self.lanes = {lane.name: lane for lane in (DEFAULT_LANE, *lanes)}
         self.schedules = list(schedules)
         self.on_quarantine = on_quarantine
-        self._facts = {
-            kind.name: _Facts(kind.lane, kind.priority, kind.max_attempts) for kind in self.kinds.values()
-        }
+        self._facts = {kind.name: _Facts(kind.lane, kind.priority, kind.max_attempts) for kind in self.kinds.values()}
         self._known_lanes = set(self.lanes)
 
     async def start(self) -> None:
@@ -99,7 +97,7 @@ class Engine:
         self,
         tx: Transaction,
         kind: str,
-        args: Any = None,  # noqa: ANN401
+        args: Any = None,
         *,
         key: str | None = None,
         delay: float = 0.0,
@@ -151,7 +149,7 @@ class Engine:
             known = tx.execute(select(job_kinds.c.name).order_by(job_kinds.c.name)).scalars()
             names = ", ".join(known) or "none yet"
             raise UnknownKind(f"There is no job kind {kind!r}.", hint=f"Declared kinds: {names}.")
-        facts = self._facts[kind] = _Facts(*row)
+        facts = self._facts[kind] = _Facts(row.lane, row.priority, row.max_attempts)
         return facts
 
     def _require_lane(self, tx: Transaction, lane: str) -> None:
@@ -192,8 +190,6 @@ class Engine:
         """Apply verdicts with all their effects; return the ids of the jobs that were still ours."""
         return finish(tx, self, verdicts)
 
-    def claim_lane(
-        self, tx: Transaction, lane: str, queues: Sequence[QueueName], worker: str, wanted: int
-    ) -> Claim:
+    def claim_lane(self, tx: Transaction, lane: str, queues: Sequence[QueueName], worker: str, wanted: int) -> Claim:
         """Claim from one limited lane as much as its limits permit now."""
         return claim_from_lane(tx, self.queue, lane, queues, worker, wanted)

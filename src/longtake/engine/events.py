@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from longtake.db import Transaction
 
 
-
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something that changed. The cursor is where reading goes on after it."""
@@ -36,7 +35,7 @@ def append_event(
     *,
     subject: str | None = None,
     user_id: str | None = None,
-    data: Any = None,  # noqa: ANN401
+    data: Any = None,
 ) -> None:
     """Write one event; it becomes visible with all else that the transaction did."""
     values = {"type": type, "subject": subject, "user_id": user_id, "data": data}

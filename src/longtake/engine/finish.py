@@ -42,7 +42,8 @@ def _settle(tx: Transaction, engine: Engine, verdicts: Sequence[Verdict]) -> Non
     """Hand each kind its outcomes, the engine's own verdicts among them, as one list."""
     by_kind: dict[str, list[Settlement]] = defaultdict(list)
     for verdict in verdicts:
-        if verdict.outcome is not None:
+        # A job of a kind unknown here can only be put back, and has nothing to settle.
+        if verdict.outcome is not None and verdict.job.kind in engine.kinds:
             by_kind[verdict.job.kind].append(Settlement(verdict.job, verdict.outcome))
             if isinstance(verdict.change, Ending) and verdict.change.outcome == "crashed":
                 append_event(tx, "job.quarantined", subject=verdict.job.id, data={"kind": verdict.job.kind})

@@ -8,13 +8,13 @@ import structlog
 
 from longtake.engine.claims import Claim
 from longtake.engine.outcomes import Retry, Snooze
+from longtake.engine.persistence import PASSING
 from longtake.engine.rhythm import LINGER_SECONDS
 from longtake.engine.verdicts import judge, unsettled
-from longtake.errors import DatabaseError
 from longtake.redaction import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from longtake.engine.engine import Engine
     from longtake.engine.queue import QueueName
@@ -30,10 +30,11 @@ UNSETTLED_SECONDS = 300.0
 class Finishing:
     """A worker's verdicts that are not committed yet."""
 
-    def __init__(self, engine: Engine, rhythm: Rhythm, worker: Callable[[], str]) -> None:
+    def __init__(self, engine: Engine, rhythm: Rhythm) -> None:
         self._engine = engine
         self._rhythm = rhythm
-        self._worker = worker
+        #: Whose verdicts these are; set by whoever registers the worker.
+        self.worker = ""
         self._waiting: list[Verdict] = []
         self._under_way: dict[str, Verdict] = {}
 
@@ -69,10 +70,8 @@ class Finishing:
     ) -> Claim:
         """Commit the batch and claim; if an effect cannot be written, commit the verdicts one by one."""
         try:
-            return await self._engine.database.run(
-                self._engine.exchange, verdicts, queues, self._worker(), wanted, look
-            )
-        except DatabaseError:
+            return await self._engine.database.run(self._engine.exchange, verdicts, queues, self.worker, wanted, look)
+        except PASSING:
             # Nothing was written, or we cannot know: the fence makes doing it again harmless.
             self._waiting[:0] = verdicts
             self._rhythm.flush_within(0.0)
@@ -88,18 +87,13 @@ class Finishing:
             for verdict in verdicts:
                 self._under_way.pop(verdict.job.id, None)
 
-    async def flush(self) -> None:
-        """Commit all that is left, without claiming anything."""
-        while self._waiting:
-            await self.exchange(self.take(), [], 0)
-
     async def _settle_alone(self, verdict: Verdict) -> None:
         """Settle one verdict; when its effects cannot be written, try again later by its kind's policy."""
         run, finish = self._engine.database.run, self._engine.finish
-        job, worker = verdict.job, self._worker()
+        job, worker = verdict.job, self.worker
         try:
             await run(finish, [verdict])
-        except DatabaseError:
+        except PASSING:
             self.add(verdict)
         except Exception as error:
             log.exception("the outcome could not be settled", action="settle", job_id=job.id, job_kind=job.kind)
@@ -108,7 +102,7 @@ class Finishing:
             again = judge(kind, job, Retry("SETTLE_FAILED", text), worker, self._engine.random)
             try:
                 await run(finish, [again])
-            except DatabaseError:
+            except PASSING:
                 self.add(verdict)
             except Exception:
                 log.exception("the failure could not be settled either", action="settle", job_id=job.id)

@@ -1,37 +1,64 @@
-"""The jobs a worker has in hand: what runs, since when, and why it was stopped."""
+"""The jobs a worker has in hand, from claim to verdict.
+
+The life of a job reads top to bottom: ``take`` accepts a claim, ``begin`` starts the handler, ``_run`` awaits it,
+``_conclude`` turns its outcome into a verdict for the next exchange with the database.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from longtake.engine.leases import fenced, mark_alone
+from longtake.engine.outcomes import Cancelled, Fail, Outcome, Retry
+from longtake.engine.persistence import persistently
+from longtake.engine.verdicts import CRASHES_BEFORE_ALONE, judge, release
+from longtake.errors import LeaseLost, LongtakeError
+from longtake.logs import log_context
+from longtake.redaction import redact_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from longtake.db import Transaction
+    from longtake.engine.claims import Claim
+    from longtake.engine.engine import Engine
+    from longtake.engine.finishing import Finishing
     from longtake.engine.jobs import Job
     from longtake.engine.kinds import JobKind
+    from longtake.engine.rhythm import Rhythm
+
+log = structlog.get_logger(__name__)
+
+PROGRESS_SECONDS = 1.0
+#: How long handlers get to react to being stopped, after the grace is over.
+LAST_SECONDS = 2.0
 
 
 class StopReason(Enum):
-    """Why a running handler was cancelled."""
+    """Why a running handler was stopped."""
 
     CANCELLED = "cancelled"
+    TIME_LIMIT = "time limit"
     RELEASED = "released"
     LOST = "lost"
 
 
 @dataclass(slots=True)
 class InHand:
-    """One claimed job. Its lease token is the job's; a job claimed again is another InHand."""
+    """One claimed job. A job that is claimed again is another InHand."""
 
     job: Job
     kind: JobKind
     claimed_at: float
     started_at: float | None = None
     task: asyncio.Task[None] | None = None
-    timer: asyncio.TimerHandle | None = None
     stop_reason: StopReason | None = None
-    last_progress: float = field(default=-1.0)
+    last_progress: float | None = None
 
     def stop(self, reason: StopReason) -> None:
         """End the handler; what it would have returned no longer counts."""
@@ -39,3 +66,173 @@ class InHand:
             self.stop_reason = reason
             if self.task is not None:
                 self.task.cancel()
+
+
+class Hand:
+    """Lives on the worker's event loop; only the heartbeat's thread looks in from outside."""
+
+    def __init__(self, engine: Engine, finishing: Finishing, rhythm: Rhythm) -> None:
+        self._engine = engine
+        self._finishing = finishing
+        self._rhythm = rhythm
+        self._jobs: dict[str, InHand] = {}
+        self._suspects: asyncio.Queue[InHand] = asyncio.Queue()
+        self._alone: InHand | None = None
+        self._closing = False
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def all(self) -> list[InHand]:
+        """Return what is in hand now."""
+        return list(self._jobs.values())
+
+    @property
+    def reserved_for_suspect(self) -> bool:
+        """Say whether nothing may be added, because a job must run alone."""
+        return self._alone is not None or not self._suspects.empty()
+
+    # -- from claim to handler -----------------------------------------------------------------------------------
+
+    def take(self, claim: Claim, claimed_at: float) -> None:
+        """Start what was claimed; where a lane gave permits, each at its time."""
+        for index, job in enumerate(claim.jobs):
+            one = InHand(job, self._engine.kinds[job.kind], claimed_at)
+            self._jobs[job.id] = one
+            job.progress_writer = self._write_progress
+            if job.cancel_requested_at is not None:
+                self._conclude(one, Cancelled())
+            elif claim.lifetime is not None:
+                self._begin_on_time(one, claim.starts[index], claim.lifetime)
+            else:
+                self._begin(one)
+
+    def _begin_on_time(self, one: InHand, starts_in: float, lifetime: float) -> None:
+        """Start a job at its permit's time; if that was missed by more than its lifetime, give the job back.
+
+        The claim's answer came after the database's ``now()``, so counting from the answer is never too early;
+        lateness is counted from before the claim was sent, so it is never measured too small.
+        """
+
+        def start() -> None:
+            if self._jobs.get(one.job.id) is not one:
+                return
+            if self._engine.clock.monotonic() - one.claimed_at - starts_in > lifetime:
+                log.info("permit lapsed, job given back", action="lapse", job_id=one.job.id, lane=one.job.lane)
+                self._conclude(one, None)
+            else:
+                self._begin(one)
+
+        if starts_in <= 0:
+            start()
+        else:
+            asyncio.get_running_loop().call_later(starts_in, start)
+
+    def _begin(self, one: InHand) -> None:
+        """Start the handler now; a job that may be what kills workers waits until it can run alone."""
+        if self._closing or (self._alone is not None and self._alone is not one):
+            self._conclude(one, None)
+        elif one.job.crashes >= CRASHES_BEFORE_ALONE and self._alone is not one:
+            self._suspects.put_nowait(one)
+        else:
+            one.task = asyncio.create_task(self._run(one))
+
+    # -- from handler to verdict ---------------------------------------------------------------------------------
+
+    async def _run(self, one: InHand) -> None:
+        job = one.job
+        one.started_at = self._engine.clock.monotonic()
+        log_context.set({"job_id": job.id, "job_kind": job.kind, "request_id": job.request_id or ""})
+        outcome: Outcome | None
+        try:
+            outcome = await one.kind.handler(job)
+        except asyncio.CancelledError:
+            outcome = _stopped(one)
+        except Exception as error:  # noqa: BLE001 - a handler may raise anything; none of it may harm the worker
+            outcome = _surprise(error)
+        self._conclude(one, outcome)
+
+    def _conclude(self, one: InHand, outcome: Outcome | None) -> None:
+        """Let the outcome take effect with the next exchange. None: it was not begun, or not ended, by itself."""
+        if self._jobs.get(one.job.id) is one:
+            del self._jobs[one.job.id]
+        if one.stop_reason is StopReason.LOST:
+            self._rhythm.wake()
+            return
+        worker = self._finishing.worker
+        if outcome is None:
+            self._finishing.add(release(one.job, worker))
+            return
+        verdict = judge(one.kind, one.job, outcome, worker, self._engine.random)
+        if isinstance(verdict.outcome, Fail):
+            code = verdict.outcome.code
+            log.warning("job failed", action="fail", job_id=one.job.id, job_kind=one.job.kind, code=code)
+        self._finishing.add(verdict)
+
+    def lose(self, one: InHand) -> None:
+        """Drop a job whose lease is gone: nothing about it may be written any more."""
+        one.stop(StopReason.LOST)
+        if one.task is None:
+            self._conclude(one, None)
+
+    async def run_suspects(self) -> None:
+        """Run jobs that were there when workers died one at a time, with nothing beside them."""
+        while True:
+            one = self._alone = await self._suspects.get()
+            try:
+                while others := [other.task for other in self._jobs.values() if other.task is not None]:
+                    await asyncio.wait(others)
+                if await persistently(self._engine.database.run, mark_alone, one.job):
+                    one.job.alone = True
+                    self._begin(one)
+                    if one.task is not None:
+                        await asyncio.wait([one.task])
+                else:
+                    self.lose(one)
+            finally:
+                self._alone = None
+                self._rhythm.wake()
+
+    async def wind_down(self, grace: float) -> None:
+        """Let what runs finish within the grace, then give it back unspent."""
+        self._closing = True
+        if running := [one.task for one in self._jobs.values() if one.task is not None]:
+            await asyncio.wait(running, timeout=grace)
+        for one in self.all():
+            one.stop(StopReason.RELEASED)
+        if running := [one.task for one in self._jobs.values() if one.task is not None]:
+            await asyncio.wait(running, timeout=LAST_SECONDS)
+        # What has not begun, and what does not react even now: its lease is given up all the same.
+        for one in self.all():
+            self._conclude(one, None)
+
+    async def _write_progress(self, job: Job, function: Callable[..., None], *arguments: Any) -> bool:
+        one = self._jobs.get(job.id)
+        now = self._engine.clock.monotonic()
+        if one is not None:
+            if one.last_progress is not None and now - one.last_progress < PROGRESS_SECONDS:
+                return False
+            one.last_progress = now
+        await self._engine.database.run(_fenced_write, job, function, arguments)
+        return True
+
+
+def _fenced_write(tx: Transaction, job: Job, function: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    if not fenced(tx, job):
+        raise LeaseLost(f"The job {job.id} is no longer ours.")
+    function(tx, *arguments)
+
+
+def _stopped(one: InHand) -> Outcome | None:
+    match one.stop_reason:
+        case StopReason.CANCELLED:
+            return Cancelled()
+        case StopReason.TIME_LIMIT:
+            return Retry("TIME_LIMIT", f"It took longer than its time limit of {one.kind.time_limit:g} s.")
+    return None
+
+
+def _surprise(error: Exception) -> Retry:
+    code = error.code if isinstance(error, LongtakeError) else "UNEXPECTED"
+    log.warning("handler raised", action="surprise", exc_info=error)
+    return Retry(code, redact_text(f"{type(error).__name__}: {error}"))

@@ -90,9 +90,11 @@ class Heartbeat:
 
     def _abandon_wedged(self, worker: str) -> None:
         now = self._engine.clock.monotonic()
-        for one in list(self._in_hand()):
+        for one in self._in_hand():
             started = one.started_at
             if started is None or now - started < one.kind.time_limit + WEDGED_GRACE_SECONDS:
                 continue
             if self._engine.database.run_blocking(self._engine.finish, [judge_crash(one.job, worker)]):
-                log.error("handler wedged, job taken from it", action="abandon", job_id=one.job.id, job_kind=one.job.kind)
+                log.error(
+                    "handler wedged, job taken from it", action="abandon", job_id=one.job.id, job_kind=one.job.kind
+                )

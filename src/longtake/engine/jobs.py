@@ -66,9 +66,7 @@ class JobRequest:
         if self.delay > DELAY_LIMIT:
             raise InvalidDelay(f"The delay of {self.kind!r} is {self.delay!r} seconds; ten years are the most.")
         if self.key is not None and not 0 < len(self.key) <= KEY_LIMIT:
-            raise InvalidKey(
-                f"The key of {self.kind!r} has {len(self.key)} characters; it must have 1 to {KEY_LIMIT}."
-            )
+            raise InvalidKey(f"The key of {self.kind!r} has {len(self.key)} characters; it must have 1 to {KEY_LIMIT}.")
         if self.priority is not None and self.priority not in tuple(Priority):
             raise InvalidPriority(f"The priority of {self.kind!r} is {self.priority!r}; it must be 0 (top) to 3 (low).")
         return text.decode()

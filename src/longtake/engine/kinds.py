@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -41,7 +42,7 @@ class Exponential:
     def delay(self, attempt: int, random: random.Random) -> float:
         """Return how long to wait after this attempt (the first is 1)."""
         # An exponent past 32 could only overflow: the cap is reached long before.
-        return min(self.first * 2 ** min(attempt - 1, 32), self.most) * random.uniform(0.5, 1.0)
+        return min(self.first * math.pow(2, min(attempt - 1, 32)), self.most) * random.uniform(0.5, 1.0)
 
 
 BackOff = Steps | Exponential

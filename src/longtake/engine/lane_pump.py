@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from longtake.errors import DatabaseError
+from longtake.engine.persistence import PASSING, PAUSE_SECONDS
 
 if TYPE_CHECKING:
-    from longtake.engine.hand import InHand
     from longtake.engine.queue import QueueName
     from longtake.engine.worker import Worker
 
@@ -19,7 +18,6 @@ log = structlog.get_logger(__name__)
 
 BATCH = 50
 SHORTEST_PAUSE = 0.005
-DATABASE_PAUSE_SECONDS = 0.5
 
 
 class LanePump:
@@ -36,9 +34,9 @@ class LanePump:
             rhythm.limited_changed.clear()
             try:
                 pause = await self._round()
-            except DatabaseError as error:
+            except PASSING as error:
                 log.warning("database trouble, trying again", action="claim", code=error.code, error=error.message)
-                pause = DATABASE_PAUSE_SECONDS
+                pause = PAUSE_SECONDS
             try:
                 async with asyncio.timeout(None if math.isinf(pause) else max(pause, SHORTEST_PAUSE)):
                     await rhythm.limited_changed.wait()
@@ -68,34 +66,10 @@ class LanePump:
             claim = await worker.database.run(worker.engine.claim_lane, lane, ordered, worker.id, wanted)
         finally:
             worker.reserved -= wanted
-        worker.take(claim, claimed_at)
+        worker.hand.take(claim, claimed_at)
         if not claim.jobs and claim.next_in <= 0:
             # The lane would permit more, but nothing is due: the heads we knew are gone.
             worker.rhythm.look_again()
             return worker.rhythm.poll_seconds
         self._ready_at[lane] = claimed_at + claim.next_in
         return claim.next_in
-
-    def start_on_time(self, one: InHand, starts_in: float, lifetime: float) -> None:
-        """Start a job at its permit's time; if that was missed by more than its lifetime, give the job back.
-
-        The claim's answer came after the database's ``now()``, so counting from the answer is never too early;
-        lateness is counted from before the claim was sent, so it is never measured too small.
-        """
-        loop = asyncio.get_running_loop()
-        clock = self._worker.engine.clock
-
-        def start() -> None:
-            one.timer = None
-            if one.stop_reason is not None or self._worker.stopping:
-                self._worker.give_back(one)
-            elif clock.monotonic() - one.claimed_at - starts_in > lifetime:
-                log.info("permit lapsed, job given back", action="lapse", job_id=one.job.id, lane=one.job.lane)
-                self._worker.give_back(one)
-            else:
-                self._worker.begin(one)
-
-        if starts_in <= 0:
-            start()
-        else:
-            one.timer = loop.call_later(starts_in, start)

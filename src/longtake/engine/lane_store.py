@@ -127,7 +127,7 @@ def _view(row: Row[Any]) -> LaneView:
     return LaneView(lane, state, bool(row.paused), row.paused_reason)
 
 
-def _change(tx: Transaction, name: str, **values: Any) -> None:  # noqa: ANN401
+def _change(tx: Transaction, name: str, **values: Any) -> None:
     if tx.execute(update(lanes).where(lanes.c.name == name).values(**values)).rowcount == 0:
         raise _no_lane(name)
 

@@ -10,6 +10,7 @@ stretched by the permit's lifetime, and whoever is later than that gives its job
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from longtake.errors import InvalidDefinition
@@ -90,7 +91,7 @@ class LaneState:
             return 1.0
         # A clock that went back would make the 429 lie in the future: count from now, then.
         quiet_minutes = int(max(-self.slowed, 0.0) // RECOVERY_SECONDS)
-        return max(1.0, self.slowdown / 2 ** min(quiet_minutes, 32))
+        return max(1.0, self.slowdown * math.pow(0.5, quiet_minutes))
 
 
 def permits(lane: Lane, state: LaneState, running: int, wanted: int) -> tuple[list[float], LaneState]:

@@ -72,8 +72,9 @@ def retire_worker(tx: Transaction, worker: str) -> None:
 
 def look_around(tx: Transaction) -> tuple[list[Seen], int]:
     """Return all workers, and how many running jobs have no worker at all."""
-    columns = (workers.c.id, workers.c.beat, workers.c.incarnation, seconds_until(workers.c.lease_until))
-    seen = [Seen(*row) for row in tx.execute(select(*columns))]
+    left = seconds_until(workers.c.lease_until).label("lease_left")
+    rows = tx.execute(select(workers.c.id, workers.c.beat, workers.c.incarnation, left))
+    seen = [Seen(row.id, row.beat, row.incarnation, row.lease_left) for row in rows]
     orphans = tx.execute(select(func.count()).select_from(jobs).where(*_orphaned())).scalar_one()
     return seen, int(orphans)
 

@@ -5,8 +5,7 @@ Everything else about jobs is rare and written once, in Core.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from longtake.db.dialects import SQLITE
 
@@ -49,8 +48,7 @@ class Head(NamedTuple):
     paused: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(NamedTuple):
     """A job that ends. ``outcome`` is what its last attempt is remembered as."""
 
     id: str
@@ -60,8 +58,7 @@ class Ending:
     error: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class PutBack:
+class PutBack(NamedTuple):
     """A job that goes back to wait. ``outcome`` None: not an attempt, so none is remembered."""
 
     id: str
@@ -122,8 +119,3 @@ KEPT = (
     "id, kind, key, lane, priority, attempt, max_attempts, crashes, snoozes, worker, args, memo, subject, request_id,"
     " created_at, started_at"
 )
-
-
-def columns(rows: Sequence[Any], names: Sequence[str]) -> list[list[Any]]:
-    """Turn rows into one list per column, as unnest wants them."""
-    return [[getattr(row, name) for row in rows] for name in names]

@@ -31,6 +31,7 @@ class Rhythm:
         # Counts wake-ups: one that arrives while a claim is under way must cause another claim.
         self._generation = 0
         self._claiming_since = 0
+        self._backlog = False
         self._claim_at = 0.0
         self._flush_at = math.inf
         self._looked_at = -math.inf
@@ -58,7 +59,7 @@ class Rhythm:
         """Nothing waits to be committed any more."""
         self._flush_at = math.inf
 
-    async def until_something_to_do(self, has_room: bool) -> None:  # noqa: FBT001
+    async def until_something_to_do(self, *, has_room: bool) -> None:
         """Wait for the time to claim or to commit, whichever comes first."""
         self._event.clear()
         at = min(self._flush_at, self._claim_at if has_room else math.inf)
@@ -73,23 +74,27 @@ class Rhythm:
         except TimeoutError:
             pass
 
-    def begin_claim(self, room: int) -> bool:
-        """Say whether to claim now; if so, the other pumps need not unless something new happens."""
+    def begin_claim(self, room: int) -> int:
+        """Return how much to claim now; if it is anything, the other pumps need not unless something new happens."""
         if room <= 0 or self._claim_at > self._clock.monotonic():
-            return False
+            return 0
         self._claiming_since = self._generation
-        self._claim_at = math.inf
-        return True
+        # While there is a backlog, two claims side by side keep two database connections busy.
+        self._claim_at = 0.0 if self._backlog else math.inf
+        return room
 
-    def end_claim(self, claim: Claim | None, wanted: int, pause: float = 0.0) -> None:
+    def put_off(self, wanted: int, seconds: float) -> None:
+        """Claim later: this one failed."""
+        if wanted:
+            self._claim_at = min(self._claim_at, self._clock.monotonic() + seconds)
+
+    def end_claim(self, claim: Claim, wanted: int) -> None:
         """Decide when to claim next from what this claim found."""
         if not wanted:
             return
         now = self._clock.monotonic()
-        if claim is None:
-            self._claim_at = min(self._claim_at, now + pause)
-            return
-        if len(claim.jobs) == wanted or claim.heads is None or self._generation != self._claiming_since:
+        self._backlog = len(claim.jobs) == wanted
+        if self._backlog or claim.heads is None or self._generation != self._claiming_since:
             self._claim_at = 0.0
             self._event.set()
         if claim.heads is not None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -23,8 +22,7 @@ ERROR_TEXT_LIMIT = 2_000
 RETRY_AFTER_LONGEST = 86_400.0
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What becomes of a job. ``outcome`` is what the kind's settle gets to see; None: nothing to settle."""
 
     job: Job
@@ -71,7 +69,9 @@ def judge_crash(job: Job, worker: str | None) -> Verdict:
         change = Ending(job.id, job.lease_token, "failed", "crashed", error_json("CRASHED", text))
         return Verdict(job, Fail("CRASHED", text), change)
     text = "The worker that ran it died, or was cut off for longer than its lease."
-    return Verdict(job, Retry("CRASHED", text), _back(job, worker, 0.0, "crashed", crashes=crashes, error=("CRASHED", text)))
+    return Verdict(
+        job, Retry("CRASHED", text), _back(job, worker, 0.0, "crashed", crashes=crashes, error=("CRASHED", text))
+    )
 
 
 def release(job: Job, worker: str | None, delay: float = 0.0) -> Verdict:
@@ -115,7 +115,7 @@ def _back(
     delay: float,
     outcome: str | None,
     *,
-    memo: Any = KEEP,  # noqa: ANN401
+    memo: Any = KEEP,
     error: tuple[str, str] | None = None,
     attempt: int | None = None,
     crashes: int | None = None,

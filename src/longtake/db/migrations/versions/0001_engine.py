@@ -1,5 +1,7 @@
 """The engine: jobs, their history, lanes, workers, schedules, events; and alerts."""
 
+from typing import Any
+
 from alembic import op
 from sqlalchemy import (
     BigInteger,
@@ -10,6 +12,7 @@ from sqlalchemy import (
     Integer,
     SmallInteger,
     Text,
+    TextClause,
     false,
     text,
 )
@@ -45,14 +48,14 @@ def downgrade() -> None:
         op.execute("DROP FUNCTION longtake_events_append_only()")
 
 
-def _now() -> object:
+def _now() -> TextClause:
     """Return the default for times: rows that outside SQL writes have no Python to ask."""
     if op.get_bind().dialect.name == POSTGRESQL:
         return text("now()")
     return text("(strftime('%Y-%m-%d %H:%M:%f000', 'now'))")
 
 
-def _uuid() -> object:
+def _uuid() -> TextClause:
     if op.get_bind().dialect.name == POSTGRESQL:
         return text("gen_random_uuid()")
     return text(
@@ -61,7 +64,7 @@ def _uuid() -> object:
     )
 
 
-def _shared_columns() -> list[Column]:
+def _shared_columns() -> list[Column[Any]]:
     """Return what live and ended jobs have in common."""
     return [
         Column("id", Identifier, primary_key=True, server_default=_uuid()),
@@ -191,7 +194,7 @@ def _coordination() -> None:
 
 
 def _events() -> None:
-    columns = [
+    columns: list[Column[Any]] = [
         Column("at", Instant, nullable=False, server_default=_now()),
         Column("type", Text, nullable=False),
         Column("subject", Text),
@@ -235,9 +238,7 @@ def _alerts() -> None:
     )
     live = text("state <> 'resolved'")
     # The same trouble twice is one alert with a count, until somebody resolves it.
-    op.create_index(
-        "alerts_live", "alerts", ["code", "subject"], unique=True, postgresql_where=live, sqlite_where=live
-    )
+    op.create_index("alerts_live", "alerts", ["code", "subject"], unique=True, postgresql_where=live, sqlite_where=live)
 
 
 def _sqlite() -> None:

@@ -1,0 +1,125 @@
+"""Alerts: trouble that a person should look at, written in the transaction that found it.
+
+The same trouble (code and subject) twice is one row with a count, until somebody resolves it; the next time after
+that is a new alert. So a fault that repeats a thousand times a minute is one line on a screen, not a thousand.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Column, Integer, Table, Text, select, text, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from longtake.clock import new_id
+from longtake.db.dialects import NOW, SQLITE, Identifier, Instant
+from longtake.engine.events import append_event
+from longtake.engine.tables import metadata
+from longtake.errors import NotFound, StateConflict
+
+if TYPE_CHECKING:
+    from sqlalchemy import Row
+    from sqlalchemy.sql.elements import ColumnElement
+
+    from longtake.db import Transaction
+
+LIST_LIMIT = 500
+STATES = ("open", "acknowledged", "resolved")
+
+alerts = Table(
+    "alerts",
+    metadata,
+    Column("id", Identifier, primary_key=True),
+    Column("severity", Text, nullable=False),
+    Column("code", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("count", Integer, nullable=False),
+    Column("first_at", Instant, nullable=False),
+    Column("last_at", Instant, nullable=False),
+    Column("acknowledged_by", Text),
+    Column("resolved_at", Instant),
+)
+
+
+class Severity(StrEnum):
+    """How soon somebody should look."""
+
+    CRITICAL = "CRITICAL"
+    WARNING = "WARNING"
+    INFO = "INFO"
+
+
+def raise_alert(tx: Transaction, severity: Severity, code: str, message: str, subject: str = "") -> str:
+    """Write the alert, or count it on the one that is live already; return its id. The newest message is kept."""
+    first = (sqlite if tx.dialect == SQLITE else postgresql).insert(alerts)
+    values = {"id": new_id(), "severity": str(severity), "code": code, "subject": subject, "message": message}
+    again = {
+        "count": alerts.c.count + 1,
+        "last_at": NOW,
+        "message": first.excluded.message,
+        "severity": first.excluded.severity,
+    }
+    statement = first.values(**values, state="open", count=1, first_at=NOW, last_at=NOW).on_conflict_do_update(
+        index_elements=["code", "subject"], index_where=text("state <> 'resolved'"), set_=again
+    )
+    row = tx.execute(statement.returning(alerts.c.id, alerts.c.count.label("times"))).one()
+    if row.times == 1:
+        append_event(tx, "alert.raised", subject=row.id, data={"severity": str(severity), "code": code, "of": subject})
+    return str(row.id)
+
+
+def resolve_alert(tx: Transaction, code: str, subject: str = "") -> bool:
+    """End a live alert: the trouble is over. Returns False when there was none, which is as good."""
+    live = (alerts.c.code == code, alerts.c.subject == subject, alerts.c.state != "resolved")
+    return _resolve(tx, *live)
+
+
+def resolve_alert_by_id(tx: Transaction, alert_id: str) -> None:
+    """End the alert an operator points at; one that is resolved already stays as it is."""
+    if not _resolve(tx, alerts.c.id == alert_id, alerts.c.state != "resolved"):
+        _require(tx, alert_id)
+
+
+def acknowledge_alert(tx: Transaction, alert_id: str, by: str) -> None:
+    """Note that somebody has seen it and is at work; it stays live until resolved."""
+    live = (alerts.c.id == alert_id, alerts.c.state != "resolved")
+    change = update(alerts).where(*live).values(state="acknowledged", acknowledged_by=by)
+    if tx.execute(change).rowcount == 0:
+        _require(tx, alert_id)
+        raise StateConflict(f"The alert {alert_id} is resolved: there is nothing to acknowledge.")
+    append_event(tx, "alert.acknowledged", subject=alert_id, data={"by": by})
+
+
+def list_alerts(
+    tx: Transaction, state: str | None = None, *, before: str | None = None, limit: int = 100
+) -> list[dict[str, Any]]:
+    """Return alerts as plain data, newest first by id; without a state those that are not resolved."""
+    query = select(alerts).where(alerts.c.state == state if state else alerts.c.state != "resolved")
+    if before is not None:
+        query = query.where(alerts.c.id < before)
+    rows = tx.execute(query.order_by(alerts.c.id.desc()).limit(min(limit, LIST_LIMIT)))
+    return [_plain(row) for row in rows]
+
+
+def _resolve(tx: Transaction, *which: ColumnElement[bool]) -> bool:
+    change = update(alerts).where(*which).values(state="resolved", resolved_at=NOW)
+    resolved = tx.execute(change.returning(alerts.c.id, alerts.c.code)).all()
+    for row in resolved:
+        append_event(tx, "alert.resolved", subject=row.id, data={"code": row.code})
+    return bool(resolved)
+
+
+def _require(tx: Transaction, alert_id: str) -> None:
+    if tx.execute(select(alerts.c.id).where(alerts.c.id == alert_id)).first() is None:
+        raise NotFound(f"There is no alert {alert_id!r}.", hint="`longtake alerts list` shows those there are.")
+
+
+def _plain(row: Row[Any]) -> dict[str, Any]:
+    moments = {"first_at", "last_at", "resolved_at"}
+    return {
+        name: value.isoformat() if name in moments and value is not None else value
+        for name, value in row._mapping.items()  # noqa: SLF001 - SQLAlchemy's public name for a row's columns
+    }

@@ -1,0 +1,183 @@
+"""Group commit: one writer thread, many callers per fsync.
+
+Functions that wait are run one after another, each in its savepoint, and committed together; a caller hears of
+success only after that commit. If the shared transaction is lost (disk full, I/O error), nobody is told success and
+each function is run again by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from typing import TYPE_CHECKING, Any
+
+from longtake.db.sqlite_errors import translate
+from longtake.errors import DatabaseBusy, DatabaseUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
+
+    from longtake.db.database import Transaction
+    from longtake.db.sqlite_connection import SqliteConnection
+
+GROUP_LIMIT = 256
+WAITING_LIMIT = 20_000
+#: How often the owner looks whether an outside program has written.
+OUTSIDE_WRITES_SECONDS = 0.2
+
+
+class Waiting:
+    """A function in the queue, and whom to tell: an event loop's caller, or a thread."""
+
+    __slots__ = ("arguments", "error", "function", "future", "loop", "result", "transaction", "user")
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[Any],
+        user: str | None,
+        future: asyncio.Future[Any] | Future[Any],
+    ) -> None:
+        self.function = function
+        self.arguments = arguments
+        self.user = user
+        self.future = future
+        self.loop = future.get_loop() if isinstance(future, asyncio.Future) else None
+        self.transaction: Transaction | None = None
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def call(self, connection: SqliteConnection) -> None:
+        """Run the function and keep what came of it."""
+        self.error = None
+        self.transaction = connection.transaction(self.user)
+        try:
+            with connection.guarded():
+                self.result = self.function(self.transaction, *self.arguments)
+        except Exception as error:  # noqa: BLE001 - whatever it is, its caller hears it
+            self.error = translate(error)
+
+    def committed(self) -> None:
+        """Run what was to be done after the commit."""
+        if self.error is None and self.transaction is not None:
+            self.transaction.committed()
+
+    def tell(self) -> None:
+        """Hand the result to the caller, who may have gone."""
+        if self.future.done():
+            return
+        if self.error is None:
+            self.future.set_result(self.result)
+        else:
+            self.future.set_exception(self.error)
+
+
+class GroupCommit:
+    """The writer thread and its queue."""
+
+    def __init__(self, connection: SqliteConnection, on_outside_write: Callable[[], None]) -> None:
+        self._connection = connection
+        self._on_outside_write = on_outside_write
+        self._queue: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
+        self._closed = False
+        self._thread = threading.Thread(target=self._write_until_closed, name="longtake-write", daemon=True)
+        self._thread.start()
+
+    def submit(self, waiting: Waiting) -> None:
+        """Queue a function; refuse it when there is no hope of its turn coming soon."""
+        if self._closed:
+            raise DatabaseUnavailable("The database is closed.")
+        if self._queue.qsize() >= WAITING_LIMIT:
+            raise DatabaseBusy(f"{WAITING_LIMIT} writes are waiting for the database already.")
+        self._queue.put(waiting)
+
+    def close(self) -> None:
+        """Commit what waits, then end the thread."""
+        self._closed = True
+        self._queue.put(None)
+        self._thread.join()
+
+    def _write_until_closed(self) -> None:
+        version = self._connection.outside_version()
+        while True:
+            try:
+                first = self._queue.get(timeout=OUTSIDE_WRITES_SECONDS)
+            except queue.Empty:
+                if (seen := self._connection.outside_version()) != version:
+                    version = seen
+                    self._on_outside_write()
+                continue
+            if first is None:
+                return
+            group = self._commit_together(first)
+            _tell_all(group)
+
+    def _commit_together(self, first: Waiting) -> list[Waiting]:
+        """Run all that waits in one transaction, and return them; the last resort is a transaction each."""
+        group = [first]
+        try:
+            self._connection.control("BEGIN IMMEDIATE")
+            self._run_in_savepoint(first)
+            while len(group) < GROUP_LIMIT and (waiting := self._next()) is not None:
+                group.append(waiting)
+                self._run_in_savepoint(waiting)
+            self._connection.control("COMMIT")
+        except sqlite3.Error:
+            self._connection.roll_back()
+            for waiting in group:
+                self._commit_alone(waiting)
+        else:
+            for waiting in group:
+                waiting.committed()
+        return group
+
+    def _next(self) -> Waiting | None:
+        try:
+            waiting = self._queue.get_nowait()
+        except queue.Empty:
+            return None
+        if waiting is None:
+            # Closing: this group is the last but what came after is answered too.
+            self._queue.put(None)
+        return waiting
+
+    def _run_in_savepoint(self, waiting: Waiting) -> None:
+        self._connection.control("SAVEPOINT one")
+        waiting.call(self._connection)
+        if not self._connection.driver.in_transaction:
+            raise sqlite3.OperationalError("SQLite rolled the transaction back")
+        if waiting.error is not None:
+            self._connection.control("ROLLBACK TO one")
+        self._connection.control("RELEASE one")
+
+    def _commit_alone(self, waiting: Waiting) -> None:
+        try:
+            self._connection.control("BEGIN IMMEDIATE")
+            waiting.call(self._connection)
+            if waiting.error is None:
+                self._connection.control("COMMIT")
+        except sqlite3.Error as error:
+            waiting.error = translate(error)
+        self._connection.roll_back()
+        waiting.committed()
+
+
+def _tell_all(group: Sequence[Waiting]) -> None:
+    """Wake each event loop once for all its callers."""
+    loops: dict[asyncio.AbstractEventLoop, list[Waiting]] = {}
+    for waiting in group:
+        if waiting.loop is None:
+            waiting.tell()
+        else:
+            loops.setdefault(waiting.loop, []).append(waiting)
+    for loop, members in loops.items():
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_tell_each, members)
+
+
+def _tell_each(group: Sequence[Waiting]) -> None:
+    for waiting in group:
+        waiting.tell()

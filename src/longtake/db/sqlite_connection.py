@@ -1,0 +1,99 @@
+"""A SQLite connection whose ``now()`` is the time at which the running function began."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import sqlalchemy
+from sqlalchemy.pool import StaticPool
+
+from longtake.db.database import Transaction
+from longtake.db.dialects import instant_to_text, sqlite_later, sqlite_seconds_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+    from pathlib import Path
+
+    from longtake.clock import Clock
+
+BUSY_SECONDS = 10.0
+SHARED_PRAGMAS = ("foreign_keys = ON", "temp_store = MEMORY", "cache_size = -16000")
+WRITER_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "journal_size_limit = 67108864")
+#: Marks our own transaction statements, so that none of them is ever taken from the cache for a function's.
+OURS = "/* longtake */"
+
+
+class SqliteConnection:
+    """For one thread at a time. Transactions begin and end only by :meth:`control`."""
+
+    def __init__(self, path: Path, clock: Clock, *, writable: bool) -> None:
+        self._clock = clock
+        self._set_now(clock.now())
+        self._inside_function = False
+        # isolation_level=None: no transaction begins unless we say so.
+        self.driver = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode={'rwc' if writable else 'ro'}",
+            uri=True,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=512,
+        )
+        self.driver.create_function("now", 0, lambda: self._now_text, deterministic=True)
+        self.driver.create_function("later", 1, self._later, deterministic=True)
+        self.driver.create_function("seconds_until", 1, lambda moment: sqlite_seconds_until(self._now, moment))
+        for pragma in (*SHARED_PRAGMAS, *(WRITER_PRAGMAS if writable else ())):
+            self.driver.execute(f"PRAGMA {pragma}")
+        self.driver.set_authorizer(self._authorize)
+        engine = sqlalchemy.create_engine(
+            "sqlite://", creator=lambda: self.driver, poolclass=StaticPool, isolation_level="AUTOCOMMIT"
+        )
+        # Core's own transaction is begun once and never ended.
+        self._core = engine.connect()
+
+    def transaction(self, user: str | None) -> Transaction:
+        """Begin the time of one function."""
+        self._set_now(self._clock.now())
+        return Transaction(self._core, self.driver.cursor(), user)
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Refuse transaction statements: one function's COMMIT would commit half of another's work."""
+        self._inside_function = True
+        try:
+            yield
+        finally:
+            self._inside_function = False
+
+    def control(self, statement: str) -> None:
+        """Begin, commit, roll back, set a savepoint."""
+        self.driver.execute(f"{statement} {OURS}")
+
+    def roll_back(self) -> None:
+        """Roll back if there is anything to."""
+        if self.driver.in_transaction:
+            self.control("ROLLBACK")
+
+    def outside_version(self) -> int:
+        """Return a number that changes when another program has written to the file."""
+        version: int = self.driver.execute("PRAGMA data_version").fetchone()[0]
+        return version
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._core.detach()
+        self.driver.close()
+
+    def _set_now(self, now: datetime) -> None:
+        self._now, self._now_text = now, instant_to_text(now)
+
+    def _later(self, seconds: float | None) -> str | None:
+        # Most jobs are due at once.
+        return self._now_text if seconds == 0 else sqlite_later(self._now, seconds)
+
+    def _authorize(self, action: int, *_details: str | None) -> int:
+        ends = action in {sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT}
+        return sqlite3.SQLITE_DENY if ends and self._inside_function else sqlite3.SQLITE_OK

@@ -1,0 +1,118 @@
+"""A worker's standing among the others: registered, kept alive by heartbeats, compared with what it has in hand."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from longtake.clock import new_id
+from longtake.engine.hand import StopReason
+from longtake.engine.heartbeat import Heartbeat
+from longtake.engine.leases import Pulse, register_worker, retire_worker, return_jobs
+from longtake.engine.persistence import persistently
+from longtake.errors import LongtakeError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from longtake.engine.engine import Engine
+    from longtake.engine.finishing import Finishing
+    from longtake.engine.hand import Hand, InHand
+
+log = structlog.get_logger(__name__)
+
+#: A claim whose answer came while a beat was under way is missing from that beat.
+ANSWER_SECONDS = 1.0
+
+
+class Membership:
+    """Who we are to the others. The identity changes when they have taken us for dead."""
+
+    def __init__(self, engine: Engine, finishing: Finishing, hand: Hand, name: str, lease: float, beat: float) -> None:
+        self._engine = engine
+        self._finishing = finishing
+        self._hand = hand
+        self._name = name
+        self._lease = lease
+        self._heartbeat = Heartbeat(engine, lease, beat, hand.all, self._hear_pulse)
+        self._strangers: dict[tuple[str, str], float] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._errands: set[asyncio.Task[Any]] = set()
+        self.id = new_id()
+        finishing.worker = self.id
+
+    async def join(self) -> None:
+        """Register, and begin to beat."""
+        self._loop = asyncio.get_running_loop()
+        await persistently(self._register)
+        self._heartbeat.start(self.id)
+
+    async def leave(self) -> None:
+        """Stop beating and say good-bye; what we still had is given back by then."""
+        await asyncio.to_thread(self._heartbeat.stop)
+        try:
+            await self._engine.database.run(retire_worker, self.id)
+        except LongtakeError as error:
+            log.warning("could not say good-bye; the lease will run out", action="leave", error=error.message)
+
+    def beat_soon(self) -> None:
+        """Beat at once: one of our jobs may have been cancelled."""
+        self._heartbeat.beat_soon()
+
+    async def _register(self) -> None:
+        database = self._engine.database
+        await database.run(register_worker, self.id, self._name, database.incarnation, self._lease)
+
+    def _hear_pulse(self, worker: str, pulse: Pulse) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._compare, worker, pulse)
+
+    def _compare(self, worker: str, pulse: Pulse) -> None:
+        """Compare what the database says we hold with what we have in hand."""
+        if worker != self.id:
+            return
+        if not pulse.alive:
+            self._start_over()
+            return
+        now = self._engine.clock.monotonic()
+        for one in self._hand.all():
+            held = pulse.held.get(one.job.id) == one.job.lease_token
+            if held and one.job.id in pulse.cancelling:
+                one.stop(StopReason.CANCELLED)
+            elif not held and now - one.claimed_at > ANSWER_SECONDS:
+                self._lose(one)
+        self._return_strangers(pulse, now)
+
+    def _lose(self, one: InHand) -> None:
+        log.warning("job lost", action="lose", job_id=one.job.id, job_kind=one.job.kind)
+        self._hand.lose(one)
+
+    def _return_strangers(self, pulse: Pulse, now: float) -> None:
+        """Give back jobs that are ours by a claim whose answer never came, once it cannot come any more."""
+        ours = {one.job.id for one in self._hand.all()} | self._finishing.ids()
+        strangers = [lease for lease in pulse.held.items() if lease[0] not in ours]
+        self._strangers = {lease: self._strangers.get(lease, now) for lease in strangers}
+        overdue = [lease for lease, since in self._strangers.items() if now - since >= self._lease / 2]
+        if overdue:
+            log.warning("returning jobs whose claim was never answered", action="return", count=len(overdue))
+            self._run_errand(persistently(self._engine.database.run, return_jobs, overdue))
+
+    def _start_over(self) -> None:
+        """Go on as a new worker: the old one was taken for dead, and its jobs are with others."""
+        log.error("this worker was taken for dead; going on as a new one", action="start_over", worker=self.id)
+        for one in self._hand.all():
+            self._hand.lose(one)
+        self._finishing.forget()
+        self.id = self._finishing.worker = new_id()
+        self._run_errand(self._register_again())
+
+    async def _register_again(self) -> None:
+        await persistently(self._register)
+        self._heartbeat.follow(self.id)
+
+    def _run_errand(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.create_task(work)
+        self._errands.add(task)
+        task.add_done_callback(self._errands.discard)

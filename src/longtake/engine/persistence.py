@@ -1,0 +1,31 @@
+"""Going on through database trouble: what has to be written is tried until it is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import structlog
+
+from longtake.errors import DatabaseReadOnly, DatabaseUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+R = TypeVar("R")
+
+log = structlog.get_logger(__name__)
+
+#: Trouble that passes by itself. Anything else is a mistake of ours or the handler's, and waiting would not help.
+PASSING = (DatabaseUnavailable, DatabaseReadOnly)
+PAUSE_SECONDS = 0.5
+
+
+async def persistently(call: Callable[..., Awaitable[R]], *arguments: Any) -> R:
+    """Do it however often the database has to be asked."""
+    while True:
+        try:
+            return await call(*arguments)
+        except PASSING as error:
+            log.warning("database trouble, trying again", action="wait", code=error.code, error=error.message)
+            await asyncio.sleep(PAUSE_SECONDS)

@@ -1,0 +1,115 @@
+"""Forgetting: ended jobs with their attempts, and events, once they are old enough.
+
+Old rows are found along the primary keys, so that no index has to be kept for them while jobs end. Ids made by this
+program begin with the time: what was created before the day in question stands before it. Ids that a database makes
+by default (outside SQL, triggers) are random; those stand almost all after any time of this century, and are walked
+there. Each page is a transaction of its own, so nobody waits long behind one, and a kill loses nothing.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from sqlalchemy import delete, select, text
+
+from longtake.db.dialects import SQLITE
+from longtake.engine.jobs import Priority
+from longtake.engine.kinds import JobKind
+from longtake.engine.outcomes import Done, Snooze
+from longtake.engine.schedules import Schedule, database_now
+from longtake.engine.tables import events, job_attempts, jobs_ended
+
+if TYPE_CHECKING:
+    from longtake.db import Database, Transaction
+    from longtake.engine.jobs import Job
+    from longtake.engine.outcomes import Outcome
+
+KIND = "engine.prune"
+PAGE = 1_000
+#: Then the job waits its turn again, so that it never holds a worker's place for long.
+RUN_SECONDS = 5.0
+EVERY_SECONDS = 3_600.0
+
+HISTORY, STRANGE_IDS, EVENTS = "history", "strange_ids", "events"
+FIRST_ID = str(uuid.UUID(int=0))
+LAST_ID = str(uuid.UUID(int=2**128 - 1))
+
+# The oldest by the primary key, which differs between the databases; by ctid PostgreSQL goes straight to the rows.
+OLDEST_EVENTS = {
+    True: "sequence IN (SELECT sequence FROM events ORDER BY sequence LIMIT :page)",
+    False: "ctid = ANY(ARRAY(SELECT ctid FROM events ORDER BY transaction_id, sequence LIMIT :page))",
+}
+
+
+class Place(NamedTuple):
+    """Where the walk is: a stage, and the last id it has looked at."""
+
+    stage: str = HISTORY
+    after: str = FIRST_ID
+    removed: int = 0
+
+
+def prune_kind(database: Database, *, history_days: float, events_days: float) -> JobKind:
+    """Return the kind that removes what is older than so many days."""
+
+    async def prune(job: Job) -> Outcome:
+        place: Place | None = Place(*job.memo) if job.memo else Place()
+        stop_at = time.monotonic() + RUN_SECONDS
+        removed = 0
+        while place is not None:
+            removed = place.removed
+            if time.monotonic() >= stop_at:
+                return Snooze(0, memo=list(place))
+            place = await database.run(prune_page, place, history_days, events_days)
+        return Done(data={"removed": removed})
+
+    return JobKind(KIND, prune, priority=Priority.LOW, time_limit=120.0)
+
+
+def prune_schedule() -> Schedule:
+    """Return when it runs."""
+    return Schedule(KIND, KIND, every=EVERY_SECONDS)
+
+
+def prune_page(tx: Transaction, place: Place, history_days: float, events_days: float) -> Place | None:
+    """Remove one page of what is old enough; return where to go on, or None when nothing is left."""
+    now = database_now(tx)
+    if place.stage == EVENTS:
+        removed = _remove_events(tx, now - timedelta(days=events_days))
+        return Place(EVENTS, "", place.removed + removed) if removed else None
+    cutoff = now - timedelta(days=history_days)
+    end = _first_id_of(cutoff) if place.stage == HISTORY else LAST_ID
+    ids, last = _page(tx, place.after, end, cutoff)
+    if ids:
+        tx.execute(delete(job_attempts).where(job_attempts.c.job_id.in_(ids)))
+        tx.execute(delete(jobs_ended).where(jobs_ended.c.id.in_(ids)))
+    if last is not None:
+        return Place(place.stage, last, place.removed + len(ids))
+    if place.stage == HISTORY:
+        # A day of margin: clocks of other machines may be ahead, and none of their ids is strange.
+        return Place(STRANGE_IDS, _first_id_of(now + timedelta(days=1)), place.removed + len(ids))
+    return Place(EVENTS, "", place.removed + len(ids))
+
+
+def _page(tx: Transaction, after: str, end: str, cutoff: datetime) -> tuple[list[str], str | None]:
+    """Return the ids on the page that are old enough, and the page's last id if more may follow."""
+    between = (jobs_ended.c.id > after, jobs_ended.c.id < end)
+    query = select(jobs_ended.c.id, jobs_ended.c.ended_at).where(*between).order_by(jobs_ended.c.id).limit(PAGE)
+    rows = tx.execute(query).all()
+    old = [row.id for row in rows if row.ended_at < cutoff]
+    return old, rows[-1].id if len(rows) == PAGE else None
+
+
+def _remove_events(tx: Transaction, cutoff: datetime) -> int:
+    """Remove those of the oldest page that are old enough. They stand in order of time, so none old means done."""
+    page = text(OLDEST_EVENTS[tx.dialect == SQLITE]).bindparams(page=PAGE)
+    return int(tx.execute(delete(events).where(page, events.c.at < cutoff)).rowcount)
+
+
+def _first_id_of(moment: datetime) -> str:
+    """Return the id before all that are made at or after the moment."""
+    milliseconds = int(moment.timestamp() * 1000)
+    return str(uuid.UUID(int=milliseconds << 80))

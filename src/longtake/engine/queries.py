@@ -1,0 +1,138 @@
+"""Jobs as operators see them: lists and one job's whole story, as plain data with ISO times. Nothing here writes."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import literal_column, null, select
+
+from longtake.db.dialects import SQLITE, seconds_until
+from longtake.engine.tables import events, job_attempts, jobs, jobs_ended, workers
+from longtake.errors import NotFound
+
+if TYPE_CHECKING:
+    from sqlalchemy import Row, Select, Table
+    from sqlalchemy.sql.elements import ColumnElement
+
+    from longtake.db import Transaction
+
+LIST_LIMIT = 500
+LIVE_STATES = ("ready", "running")
+ENDED_STATES = ("done", "failed", "cancelled")
+#: Events have no index by subject, which would cost every job that ends; so a job's are looked for among the newest.
+EVENTS_LOOKED_AT = 20_000
+TIMELINE_LIMIT = 200
+
+#: Arguments and memos are left out: 500 rows of them would be 64 MB.
+LISTED = (
+    "id", "kind", "state", "lane", "priority", "attempt", "max_attempts", "crashes", "snoozes", "key", "subject",
+    "request_id", "error", "worker", "created_at", "started_at",
+)  # fmt: skip
+ONLY_LIVE = ("due_at", "cancel_requested_at")
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs to list; what is None does not matter."""
+
+    state: str | None = None
+    kind: str | None = None
+    lane: str | None = None
+    error_code: str | None = None
+    subject: str | None = None
+    request_id: str | None = None
+
+
+def list_jobs(
+    tx: Transaction, which: JobFilter, *, before: str | None = None, limit: int = 50
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Return the newest jobs first, live and ended ones together, and the cursor for those before them, if any."""
+    limit = min(limit, LIST_LIMIT)
+    tables = (
+        [jobs] if which.state in LIVE_STATES else [jobs_ended] if which.state in ENDED_STATES else [jobs, jobs_ended]
+    )
+    found = [tx.execute(_page(tx, table, which, before, limit + 1)).all() for table in tables]
+    rows = list(heapq.merge(*found, key=lambda row: str(row.id), reverse=True))
+    cursor = rows[limit - 1].id if len(rows) > limit else None
+    return [plain(row) for row in rows[:limit]], cursor
+
+
+def show_job(tx: Transaction, job_id: str) -> dict[str, Any]:
+    """Return all there is to know about a job: its row, every attempt, who runs it now, and its events."""
+    row = tx.execute(select(jobs).where(jobs.c.id == job_id)).first()
+    row = row or tx.execute(select(jobs_ended).where(jobs_ended.c.id == job_id)).first()
+    if row is None:
+        raise NotFound(
+            f"There is no job {job_id!r}.", hint="`longtake jobs list` shows the newest; old ones are removed."
+        )
+    job = plain(row)
+    # A lease token is what lets a worker write: nobody else needs it.
+    job.pop("lease_token", None)
+    return {
+        "job": job,
+        "attempts": _attempts(tx, job_id),
+        "worker": _worker(tx, row.worker) if row.state == "running" else None,
+        "events": _events(tx, job_id),
+    }
+
+
+def plain(row: Row[Any]) -> dict[str, Any]:
+    """Return a row as JSON can hold it: times as ISO text."""
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in row._mapping.items()  # noqa: SLF001 - SQLAlchemy's public name for a row's columns
+    }
+
+
+def _page(tx: Transaction, table: Table, which: JobFilter, before: str | None, limit: int) -> Select[Any]:
+    live = table is jobs
+    columns: list[ColumnElement[Any]] = [table.c[name] for name in LISTED]
+    columns += [table.c[name] if live else null().label(name) for name in ONLY_LIVE]
+    columns.append(null().label("ended_at") if live else table.c.ended_at)
+    query = select(*columns).where(*_conditions(table, which))
+    if before is not None:
+        query = query.where(table.c.id < before)
+    order = table.c.id.desc()
+    if tx.dialect == SQLITE and which.state in {"running", "failed"}:
+        # Few of many rows, each state with an index of its own: the plus keeps SQLite from walking all ids instead.
+        order = literal_column("+id").desc()
+    return query.order_by(order).limit(limit)
+
+
+def _conditions(table: Table, which: JobFilter) -> list[ColumnElement[bool]]:
+    conditions = [
+        table.c[name] == getattr(which, name)
+        for name in ("state", "kind", "lane", "subject", "request_id")
+        if getattr(which, name) is not None
+    ]
+    if which.error_code is not None:
+        conditions.append(table.c.error.op("->>")(literal_column("'code'")) == which.error_code)
+    return conditions
+
+
+def _attempts(tx: Transaction, job_id: str) -> list[dict[str, Any]]:
+    query = select(job_attempts).where(job_attempts.c.job_id == job_id).order_by(job_attempts.c.ended_at.desc())
+    rows = tx.execute(query.limit(TIMELINE_LIMIT)).all()
+    attempts = [plain(row) for row in reversed(rows)]
+    for attempt in attempts:
+        del attempt["job_id"]
+    return attempts
+
+
+def _worker(tx: Transaction, worker: str | None) -> dict[str, Any] | None:
+    left = seconds_until(workers.c.lease_until).label("lease_left_seconds")
+    row = tx.execute(select(workers, left).where(workers.c.id == worker)).first()
+    return None if row is None else plain(row)
+
+
+def _events(tx: Transaction, job_id: str) -> list[dict[str, Any]]:
+    columns = (events.c.at, events.c.type, events.c.subject, events.c.data, events.c.sequence)
+    # In the primary key's order on either database, so that the newest are found without a sort.
+    newest = (events.c.sequence,) if tx.dialect == SQLITE else (events.c.transaction_id, events.c.sequence)
+    recent = select(*columns).order_by(*(column.desc() for column in newest)).limit(EVENTS_LOOKED_AT).subquery()
+    query = select(recent.c.at, recent.c.type, recent.c.data).where(recent.c.subject == job_id)
+    rows = tx.execute(query.order_by(recent.c.sequence.desc()).limit(TIMELINE_LIMIT)).all()
+    return [plain(row) for row in reversed(rows)]

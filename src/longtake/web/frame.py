@@ -1,0 +1,135 @@
+"""What holds for every request: an id, the right host, a bounded body, one log line, and an answer whatever happens."""
+
+import ipaddress
+import re
+import time
+from collections.abc import Iterable
+
+import structlog
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from longtake.clock import new_id
+from longtake.logs import log_context
+from longtake.web.problems import HttpProblem, unexpected_problem
+
+log = structlog.get_logger(__name__)
+
+BODY_LIMIT = 1_000_000
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
+_HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?")
+#: Asked every few seconds by machines; a line for each would bury all others.
+_QUIET = {"/healthz", "/readyz"}
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+
+
+class Frame:
+    """The outermost layer of the application."""
+
+    def __init__(self, app: ASGIApp, allowed_hosts: Iterable[str]) -> None:
+        self._app = app
+        self._hosts = {host.lower() for host in (*LOOPBACK_NAMES, *allowed_hosts)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request; what is not HTTP is passed on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        request_id = headers.get("x-request-id", "")
+        if not _REQUEST_ID.fullmatch(request_id):
+            request_id = new_id()
+        token = log_context.set({"request_id": request_id})
+        try:
+            await self._answer(scope, headers, receive, _Answer(send, request_id))
+        finally:
+            log_context.reset(token)
+
+    async def _answer(self, scope: Scope, headers: Headers, receive: Receive, answer: "_Answer") -> None:
+        started = time.monotonic()
+        try:
+            refusal = self._refusal(scope, headers)
+            if refusal is not None:
+                await refusal.response()(scope, receive, answer)
+            else:
+                await self._app(scope, _bounded(receive), answer)
+        except Exception:
+            log.exception("request failed", action="request", path=scope["path"])
+            if answer.status is None:
+                await unexpected_problem().response()(scope, receive, answer)
+        write = log.debug if scope["path"] in _QUIET else log.info
+        write(
+            "request",
+            action="request",
+            method=scope["method"],
+            path=scope["path"],
+            status=answer.status,
+            milliseconds=round((time.monotonic() - started) * 1000, 1),
+        )
+
+    def _refusal(self, scope: Scope, headers: Headers) -> HttpProblem | None:
+        if not self._is_ours(headers.get("host", ""), scope):
+            return HttpProblem(
+                "HOST_UNKNOWN",
+                "The Host header does not name this server.",
+                "Use the address the server listens on, or a loopback name.",
+            )
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length) > BODY_LIMIT:
+            return _too_large()
+        return None
+
+    def _is_ours(self, host: str, scope: Scope) -> bool:
+        match = _HOST.fullmatch(host)
+        if match is None:
+            return False
+        name = match["name"].strip("[]").lower()
+        if name in self._hosts:
+            return True
+        # The very address this connection came to: a page that rebinds a name of its own cannot forge that.
+        server = scope.get("server")
+        return bool(server) and _same_address(name, str(server[0]))
+
+
+class _Answer:
+    """Sends, and remembers what status was sent."""
+
+    def __init__(self, send: Send, request_id: str) -> None:
+        self._send = send
+        self._request_id = request_id
+        self.status: int | None = None
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            headers["X-Request-Id"] = self._request_id
+            headers["X-Content-Type-Options"] = "nosniff"
+            headers["Cache-Control"] = "no-store"
+        await self._send(message)
+
+
+def _bounded(receive: Receive) -> Receive:
+    """Count what arrives: a body without a length must not grow without end either."""
+    received = 0
+
+    async def bounded() -> Message:
+        nonlocal received
+        message = await receive()
+        received += len(message.get("body", b""))
+        if received > BODY_LIMIT:
+            raise _too_large()
+        return message
+
+    return bounded
+
+
+def _too_large() -> HttpProblem:
+    return HttpProblem("BODY_TOO_LARGE", f"The body is larger than {BODY_LIMIT:,} bytes.")
+
+
+def _same_address(one: str, other: str) -> bool:
+    try:
+        return ipaddress.ip_address(one) == ipaddress.ip_address(other)
+    except ValueError:
+        return False

@@ -1,0 +1,220 @@
+"""A worker in a process of its own, to be killed, frozen and lied to.
+
+What its handlers did is written to a file outside the database, line by line, before and after each run. So a test
+can compare what really ran with what the database says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from sqlalchemy import Column, Integer, MetaData, Table, Text, insert
+
+import longtake.engine.duties
+import longtake.engine.heartbeat
+from longtake import Done, Engine, Fail, JobKind, JobRequest, Lane, Retry, Snooze, Steps, Worker, open_database
+from longtake.clock import SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from longtake import Job, Outcome, Settlement, Transaction
+
+#: One row for each job that ended well. A second one for the same job is an error.
+effects = Table(
+    "effects",
+    MetaData(),
+    Column("job_id", Text, primary_key=True),
+    Column("attempt", Integer),
+    Column("process", Integer),
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a child is to work, and what is to go wrong in it."""
+
+    url: str
+    folder: Path
+    kinds: tuple[str, ...] = ("task",)
+    lanes: tuple[Lane, ...] = ()
+    lease_seconds: float = 1.5
+    heartbeat_seconds: float = 0.4
+    poll_seconds: float = 0.1
+    concurrency: int = 50
+    stop_grace_seconds: float = 5.0
+    time_limit: float = 30.0
+    wedged_grace_seconds: float | None = None
+    #: This process's wall clock is wrong by so much.
+    clock_offset: float = 0.0
+    #: The step ("claim", "settle" or "rescue") in whose transaction the child stands still until told to go.
+    hold: str | None = None
+
+
+class Evidence:
+    """Lines in one file that all processes append to; each line is written whole or not at all."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = os.open(folder / "evidence", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        self._process = os.getpid()
+
+    def write(self, what: str, **facts: Any) -> None:
+        line = {"what": what, "process": self._process, "at": time.monotonic(), **facts}
+        os.write(self._file, orjson.dumps(line) + b"\n")
+
+
+class WrongClock(SystemClock):
+    """The machine's clock, set wrong."""
+
+    def __init__(self, offset: float) -> None:
+        self._offset = timedelta(seconds=offset)
+
+    def now(self) -> datetime:
+        return super().now() + self._offset
+
+
+class Behaviour:
+    """The handler and settle of every kind: each job's arguments say what it does."""
+
+    def __init__(self, plan: Plan, evidence: Evidence) -> None:
+        self._folder = plan.folder
+        self._evidence = evidence
+
+    async def handle(self, job: Job) -> Outcome:
+        facts = {"job": job.id, "kind": job.kind, "lane": job.lane, "attempt": job.attempt}
+        self._evidence.write("start", **facts)
+        try:
+            outcome = await self._do(job, **job.args)
+        except asyncio.CancelledError:
+            self._evidence.write("stopped", **facts)
+            raise
+        self._evidence.write("end", **facts, outcome=type(outcome).__name__)
+        return outcome
+
+    async def _do(
+        self,
+        job: Job,
+        *,
+        seconds: float = 0.0,
+        block: float = 0.0,
+        until: str | None = None,
+        kill: bool = False,
+        snoozes: int = 0,
+        retries: int = 0,
+        then: Sequence[dict[str, Any]] = (),
+        **_labels: Any,
+    ) -> Outcome:
+        await asyncio.sleep(seconds)
+        if until is not None:
+            await self._file_appears(until)
+        if block and job.attempt == 1:
+            time.sleep(block)  # noqa: ASYNC251 - the fault: it blocks the event loop
+        if kill:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if job.snoozes < snoozes:
+            return Snooze(0.05)
+        if (done := (job.memo or {}).get("retries", 0)) < retries:
+            return Retry("AGAIN", "as asked", memo={"retries": done + 1})
+        return Done(then=[JobRequest(**request) for request in then])
+
+    async def _file_appears(self, name: str) -> None:
+        while not (self._folder / name).exists():
+            await asyncio.sleep(0.02)
+
+    def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
+        done = [one.job for one in settlements if isinstance(one.outcome, Done)]
+        if done:
+            tx.execute(
+                insert(effects), [{"job_id": job.id, "attempt": job.attempt, "process": os.getpid()} for job in done]
+            )
+        for one in settlements:
+            if isinstance(one.outcome, Fail):
+                self._evidence.write("failed", job=one.job.id, code=one.outcome.code)
+
+
+def build_engine(plan: Plan, evidence: Evidence) -> Engine:
+    """Return an engine as the plan wants it, with its fault built in."""
+    behaviour = Behaviour(plan, evidence)
+    clock = WrongClock(plan.clock_offset)
+    database = open_database(plan.url, clock=clock)
+    settle = _held(behaviour.settle, plan, evidence) if plan.hold == "settle" else behaviour.settle
+    lane_of = {lane.name: lane.name for lane in plan.lanes}
+    kinds = [
+        JobKind(
+            name,
+            behaviour.handle,
+            settle,
+            lane=lane_of.get(name, "default"),
+            time_limit=plan.time_limit,
+            back_off=Steps([0.05]),
+            max_attempts=50,
+        )
+        for name in plan.kinds
+    ]
+    engine = Engine(database, kinds, plan.lanes, clock=clock)
+    if plan.hold == "claim":
+        engine.queue.claim = _held(engine.queue.claim, plan, evidence)  # type: ignore[method-assign]
+    if plan.hold == "rescue":
+        longtake.engine.duties.rescue = _held(longtake.engine.duties.rescue, plan, evidence)
+    if plan.wedged_grace_seconds is not None:
+        longtake.engine.heartbeat.WEDGED_GRACE_SECONDS = plan.wedged_grace_seconds
+    return engine
+
+
+def _held(function: Callable[..., Any], plan: Plan, evidence: Evidence) -> Callable[..., Any]:
+    """Let the function do its work, then stand still inside its transaction, the first time it does anything."""
+
+    def hold(*arguments: Any, **options: Any) -> Any:
+        result = function(*arguments, **options)
+        go = plan.folder / "go"
+        if (result or plan.hold == "settle") and not go.exists():
+            evidence.write("holding", step=plan.hold)
+            while not go.exists():
+                time.sleep(0.01)
+        return result
+
+    return hold
+
+
+async def work(plan: Plan) -> None:
+    """Work until SIGTERM; a second one kills."""
+    evidence = Evidence(plan.folder)
+    engine = build_engine(plan, evidence)
+    worker = Worker(
+        engine,
+        concurrency=plan.concurrency,
+        poll_seconds=plan.poll_seconds,
+        lease_seconds=plan.lease_seconds,
+        heartbeat_seconds=plan.heartbeat_seconds,
+        stop_grace_seconds=plan.stop_grace_seconds,
+    )
+
+    def stop() -> None:
+        evidence.write("stopping")
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        worker.stop()
+
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stop)
+    await engine.start()
+    evidence.write("ready", worker=worker.id)
+    await worker.run()
+    engine.database.close()
+    evidence.write("stopped in order")
+
+
+def main(plan: Plan) -> None:
+    """Be the child: its log goes to a file of its own."""
+    log = os.open(plan.folder / f"log-{os.getpid()}", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(log, stream.fileno())
+    asyncio.run(work(plan))

@@ -1,0 +1,175 @@
+"""Workers that stand still and come back: F6, F10, F17."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from longtake import Engine, open_database
+from longtake.engine.leases import bury, look_around, register_worker
+from longtake.engine.queue import QueueName
+from tests.faults.lab import wait_until
+
+if TYPE_CHECKING:
+    from tests.faults.lab import Child, Lab
+
+
+def workers(lab: Lab) -> set[str]:
+    return {str(row[0]) for row in lab.sql("SELECT id FROM workers")}
+
+
+def wait_until_buried(lab: Lab, child: Child) -> str:
+    """Wait until the others have taken the child for dead; return who it was."""
+    [line] = lab.evidence("ready", process=child.id)
+    wait_until(lambda: line["worker"] not in workers(lab), "the frozen worker is buried", 8)
+    return str(line["worker"])
+
+
+def test_f06_frozen_past_its_lease_its_writes_change_nothing_and_it_goes_on_as_a_new_worker(
+    postgresql_lab: Lab,
+) -> None:
+    lab = postgresql_lab
+    frozen = lab.start()
+    ids = lab.enqueue(3, until="go")
+    lab.wait_for("start", count=3, process=frozen.id)
+    frozen.freeze()
+    other = lab.start()
+    wait_until_buried(lab, frozen)
+    lab.wait_for("start", count=3, process=other.id)
+    # Its handlers are done the moment it wakes, before it can know that it was buried.
+    lab.let("go")
+    frozen.thaw()
+    lab.drained()
+    lab.check(ids)
+    assert {row[0] for row in lab.sql("SELECT process FROM effects")} == {other.id}
+    assert {tuple(lab.attempts(job)) for job in ids} == {("crashed", "done")}
+
+    other.kill()
+    [again] = lab.enqueue()
+    lab.wait_for("end", job=again, process=frozen.id)
+    lab.drained()
+    lab.check([*ids, again])
+
+
+def test_f06_the_handlers_of_a_buried_worker_are_stopped(postgresql_lab: Lab) -> None:
+    lab = postgresql_lab
+    frozen = lab.start()
+    [job] = lab.enqueue(until="go")
+    lab.wait_for("start", process=frozen.id)
+    frozen.freeze()
+    other = lab.start()
+    wait_until_buried(lab, frozen)
+    lab.wait_for("start", process=other.id)
+    frozen.thaw()
+    lab.wait_for("stopped", job=job, process=frozen.id)
+    lab.let("go")
+    lab.drained()
+    lab.check([job])
+
+
+def test_f06_frozen_inside_a_claim_holds_up_nobody_for_long(postgresql_lab: Lab) -> None:
+    lab = postgresql_lab
+    ids = lab.enqueue(3)
+    frozen = lab.start(hold="claim")
+    lab.wait_for("holding", process=frozen.id)
+    frozen.freeze()
+    lab.let("go")
+    lab.start()
+    # The server ends the transaction that stands still, and the jobs are free again.
+    lab.sql("SELECT pg_sleep(0)")
+    lab.drained(20)
+    lab.check(ids)
+    frozen.thaw()
+    [again] = lab.enqueue(seconds=0.2)
+    lab.drained()
+    lab.check([*ids, again])
+    assert {lab.job(job)["crashes"] for job in [*ids, again]} == {0}
+
+
+async def test_f06_a_buried_worker_can_claim_nothing(database_url: str) -> None:
+    database = open_database(database_url)
+    try:
+        engine = Engine(database, [])
+        await engine.start()
+        await database.run(register_worker, "00000000-0000-7000-8000-000000000001", "buried", "x", 30.0)
+        seen, _orphans = await database.read(look_around)
+        assert await database.run(bury, seen) == [seen[0].id]
+
+        def enqueue_and_claim(tx):  # type: ignore[no-untyped-def]
+            tx.sql("INSERT INTO job_kinds (name, lane, priority, max_attempts) VALUES ('task', 'default', 2, 5)")
+            tx.sql("INSERT INTO jobs (kind) VALUES ('task')")
+            return engine.exchange(tx, [], [QueueName("default", "task", 2)], seen[0].id, 10, False)
+
+        claim = await database.run(enqueue_and_claim)
+        assert claim.jobs == []
+    finally:
+        database.close()
+
+
+def test_f10_a_blocked_event_loop_keeps_its_leases(lab: Lab) -> None:
+    blocked = lab.start()
+    [job] = lab.enqueue(block=3.5)
+    lab.wait_for("start", job=job, process=blocked.id)
+    if not lab.is_sqlite:
+        lab.start()
+    beside = lab.enqueue(5)
+    lab.drained()
+    lab.check([job, *beside])
+    assert lab.job(job)["crashes"] == 0
+    assert len(lab.evidence("start", job=job)) == 1
+
+
+def test_f10_a_handler_that_blocks_past_limit_and_grace_loses_its_job(postgresql_lab: Lab) -> None:
+    lab = postgresql_lab
+    wedged = lab.start(time_limit=0.5, wedged_grace_seconds=0.5)
+    [job] = lab.enqueue(block=4.0)
+    lab.wait_for("start", job=job, process=wedged.id)
+    other = lab.start()
+    lab.wait_for("end", job=job, process=other.id)
+    # The wedged handler returns in the end, and what it returns changes nothing.
+    lab.wait_for("end", job=job, process=wedged.id)
+    [after] = lab.enqueue()
+    lab.drained()
+    lab.check([job, after])
+    assert lab.sql("SELECT process FROM effects WHERE job_id = ?", (job,)) == [(other.id,)]
+    assert lab.attempts(job) == ["crashed", "done"]
+
+
+def test_f17_a_machine_that_slept_is_fenced(postgresql_lab: Lab) -> None:
+    lab = postgresql_lab
+    laptop = [lab.start(), lab.start()]
+    ids = lab.enqueue(6, until="go")
+    lab.wait_for("start", count=6)
+    for child in laptop:
+        child.freeze()
+    server = lab.start()
+    for child in laptop:
+        wait_until_buried(lab, child)
+    lab.wait_for("start", count=6, process=server.id)
+    for child in laptop:
+        child.thaw()
+    for child in laptop:
+        lab.wait_for("stopped", process=child.id)
+    lab.let("go")
+    lab.drained()
+    lab.check(ids)
+    assert {row[0] for row in lab.sql("SELECT process FROM effects")} == {server.id}
+
+
+def test_f17_a_machine_that_slept_alone_goes_on_where_it_was(lab: Lab) -> None:
+    sleeper = lab.start(lease_seconds=0.6, heartbeat_seconds=0.2)
+    ids = lab.enqueue(3, until="go")
+    lab.wait_for("start", count=3)
+    beats = lab.sql("SELECT beat FROM workers")
+    sleeper.freeze()
+    wait_until(lambda: not _leases_left(lab), "the lease has run out", 5)
+    sleeper.thaw()
+    wait_until(lambda: lab.sql("SELECT beat FROM workers") > beats, "it beats again", 5)
+    lab.let("go")
+    lab.drained()
+    lab.check(ids)
+    assert {lab.job(job)["crashes"] for job in ids} == {0}
+
+
+def _leases_left(lab: Lab) -> int:
+    now = "strftime('%Y-%m-%d %H:%M:%f000', 'now')" if lab.is_sqlite else "now()"
+    return int(lab.sql(f"SELECT count(*) FROM workers WHERE lease_until > {now}")[0][0])
