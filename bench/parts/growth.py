@@ -107,9 +107,11 @@ def claim(tx: "Transaction", engine: "Engine", situation: str) -> tuple[float, i
     """
     from longtake.clock import new_id
     from longtake.engine.claims import claim_unlimited
+    from longtake.engine.leases import register_worker
     from longtake.engine.queue import QueueName
 
     worker = new_id()
+    register_worker(tx, worker, "bench", engine.database.incarnation, 3600.0)
     free, limited = QueueName("default", KIND, NORMAL), QueueName("blocked", KIND, NORMAL)
     start = time.perf_counter()
     claimed = claim_unlimited(tx, engine.queue, [free, limited], worker, WANTED)

@@ -18,7 +18,8 @@ Each has a stable ``code``, a sentence that names what was wrong, and a ``hint``
     │   └── InvalidActionArgument     ACTION_ARGUMENT_INVALID  an argument of an operator action is wrong
     ├── ServerError
     │   ├── ServerUnreachable         SERVER_UNREACHABLE       no server answers where one should
-    │   └── CannotListen              LISTEN_FAILED            the address or port cannot be had
+    │   ├── CannotListen              LISTEN_FAILED            the address or port cannot be had
+    │   └── ProcessFailed             PROCESS_FAILED           a part of the process ended by itself
     ├── InvalidApplication            APP_INVALID              --app names something that cannot be used
     └── EngineError
         ├── InvalidJob                JOB_INVALID              refused at enqueue
@@ -151,6 +152,13 @@ class CannotListen(ServerError):
 
     code = "LISTEN_FAILED"
     default_hint = "Choose another with --host and --port, or stop the program that has it."
+
+
+class ProcessFailed(ServerError):
+    """A part of the process, such as its worker, ended by itself. Its jobs are rescued by the next worker."""
+
+    code = "PROCESS_FAILED"
+    default_hint = "This should not happen: the log has the details. Start the process again; no job is lost."
 
 
 class InvalidApplication(LongtakeError):

@@ -54,14 +54,13 @@ async def test_a_server_that_takes_no_writes(postgresql_url: str) -> None:
 
 
 async def test_a_file_that_takes_no_writes(sqlite_noted: SqliteDatabase) -> None:
-    def forbid(tx: Transaction, word: str) -> None:
-        tx.sql(f"PRAGMA query_only = {word}")
-
-    await sqlite_noted.run(forbid, "ON")
+    writer = sqlite_noted._writer.driver
+    writer.execute("PRAGMA query_only = ON")
     with pytest.raises(DatabaseReadOnly):
         await sqlite_noted.run(add_note, 1)
-    await sqlite_noted.run(forbid, "OFF")
-    assert await sqlite_noted.read(read_notes) == []
+    writer.execute("PRAGMA query_only = OFF")
+    await sqlite_noted.run(add_note, 2)
+    assert await sqlite_noted.read(read_notes) == [2]
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-import sqlalchemy
 from sqlalchemy import inspect, text
 
 from longtake import migrate_down, migrate_up, open_database
-from longtake.db.migrate import migration_status, require_current_schema
-from longtake.db.urls import sqlalchemy_url
+from longtake.db.migrate import _connection, migration_status, require_current_schema
 from longtake.engine.events import append_event, read_events
 from longtake.errors import DatabaseOwned, SchemaMismatch
 
@@ -49,13 +47,12 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def tables(url: str) -> set[str]:
-    engine = sqlalchemy.create_engine(sqlalchemy_url(url), poolclass=sqlalchemy.pool.NullPool)
-    return set(inspect(engine).get_table_names()) - {"alembic_version", "test_clock"}
+    with _connection(url) as connection:
+        return set(inspect(connection).get_table_names()) - {"alembic_version", "test_clock"}
 
 
 def execute(url: str, statement: str) -> None:
-    engine = sqlalchemy.create_engine(sqlalchemy_url(url), poolclass=sqlalchemy.pool.NullPool)
-    with engine.begin() as connection:
+    with _connection(url) as connection:
         connection.execute(text(statement))
 
 
@@ -161,3 +158,13 @@ def test_the_roles_outlive_the_tables(empty_postgresql_url: str) -> None:
     with psycopg.connect(empty_postgresql_url) as connection:
         roles = connection.execute("SELECT rolname FROM pg_roles WHERE rolname LIKE 'longtake%' ORDER BY 1").fetchall()
     assert roles == [("longtake_api",), ("longtake_engine",)]
+
+
+@pytest.mark.parametrize("name", ["with space.db", "percent%20sign.db", "question?mark.db", "ümlaut.db"])
+def test_a_strange_file_name_is_the_same_file_for_migrations_and_for_the_program(tmp_path: Path, name: str) -> None:
+    url = f"sqlite:///{tmp_path / name}"
+    migrate_up(url)
+    database = open_database(url)
+    database.run_blocking(write)
+    database.close()
+    assert (tmp_path / name).exists()

@@ -7,6 +7,7 @@ can compare what really ran with what the database says.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import signal
 import sys
@@ -20,9 +21,11 @@ import orjson
 from sqlalchemy import Column, Integer, MetaData, Table, Text, insert
 
 import longtake.engine.duties
-import longtake.engine.heartbeat
 from longtake import Done, Engine, Fail, JobKind, JobRequest, Lane, Retry, Snooze, Steps, Worker, open_database
 from longtake.clock import SystemClock
+from longtake.db.postgresql import PostgresqlDatabase
+from longtake.db.postgresql_session import SessionOptions
+from longtake.db.urls import postgresql_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,7 +56,10 @@ class Plan:
     concurrency: int = 50
     stop_grace_seconds: float = 5.0
     time_limit: float = 30.0
-    wedged_grace_seconds: float | None = None
+    #: Constants of Longtake that are too long for a test: module, name, value.
+    constants: tuple[tuple[str, str, float], ...] = ()
+    #: After so long PostgreSQL ends a transaction in which nothing happens.
+    idle_seconds: float | None = None
     #: This process's wall clock is wrong by so much.
     clock_offset: float = 0.0
     #: The step ("claim", "settle" or "rescue") in whose transaction the child stands still until told to go.
@@ -146,6 +152,8 @@ def build_engine(plan: Plan, evidence: Evidence) -> Engine:
     behaviour = Behaviour(plan, evidence)
     clock = WrongClock(plan.clock_offset)
     database = open_database(plan.url, clock=clock)
+    if plan.idle_seconds is not None:
+        database = PostgresqlDatabase(SessionOptions(postgresql_url(plan.url), idle_seconds=plan.idle_seconds))
     settle = _held(behaviour.settle, plan, evidence) if plan.hold == "settle" else behaviour.settle
     lane_of = {lane.name: lane.name for lane in plan.lanes}
     kinds = [
@@ -165,8 +173,8 @@ def build_engine(plan: Plan, evidence: Evidence) -> Engine:
         engine.queue.claim = _held(engine.queue.claim, plan, evidence)  # type: ignore[method-assign]
     if plan.hold == "rescue":
         longtake.engine.duties.rescue = _held(longtake.engine.duties.rescue, plan, evidence)
-    if plan.wedged_grace_seconds is not None:
-        longtake.engine.heartbeat.WEDGED_GRACE_SECONDS = plan.wedged_grace_seconds
+    for module, name, value in plan.constants:
+        setattr(importlib.import_module(module), name, value)
     return engine
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING
 
-from longtake import Engine, open_database
+from longtake import Engine, Worker, open_database
+from longtake.db.postgresql_session import SessionOptions
 from longtake.engine.leases import bury, look_around, register_worker
 from longtake.engine.queue import QueueName
 from tests.faults.lab import wait_until
 
 if TYPE_CHECKING:
     from tests.faults.lab import Child, Lab
+
+WEDGED_SOON = ("longtake.engine.heartbeat", "WEDGED_GRACE_SECONDS", 0.5)
 
 
 def workers(lab: Lab) -> set[str]:
@@ -66,23 +70,25 @@ def test_f06_the_handlers_of_a_buried_worker_are_stopped(postgresql_lab: Lab) ->
     lab.check([job])
 
 
-def test_f06_frozen_inside_a_claim_holds_up_nobody_for_long(postgresql_lab: Lab) -> None:
+def test_f06_frozen_inside_a_claim_holds_up_the_others_no_longer_than_a_lease(postgresql_lab: Lab) -> None:
     lab = postgresql_lab
+    shipped = inspect.signature(Worker).parameters["lease_seconds"].default
+    assert SessionOptions("").idle_seconds <= shipped / 2
     ids = lab.enqueue(3)
-    frozen = lab.start(hold="claim")
+    frozen = lab.start(hold="claim", idle_seconds=1.0)
     lab.wait_for("holding", process=frozen.id)
     frozen.freeze()
     lab.let("go")
     lab.start()
-    # The server ends the transaction that stands still, and the jobs are free again.
-    lab.sql("SELECT pg_sleep(0)")
-    lab.drained(20)
+    # The server ends the transaction that stands still, and its jobs are free again.
+    lab.drained(8)
     lab.check(ids)
+
     frozen.thaw()
-    [again] = lab.enqueue(seconds=0.2)
+    again = lab.enqueue(10, seconds=0.3)
     lab.drained()
-    lab.check([*ids, again])
-    assert {lab.job(job)["crashes"] for job in [*ids, again]} == {0}
+    lab.check([*ids, *again])
+    assert {lab.job(job)["crashes"] for job in [*ids, *again]} == {0}
 
 
 async def test_f06_a_buried_worker_can_claim_nothing(database_url: str) -> None:
@@ -120,7 +126,7 @@ def test_f10_a_blocked_event_loop_keeps_its_leases(lab: Lab) -> None:
 
 def test_f10_a_handler_that_blocks_past_limit_and_grace_loses_its_job(postgresql_lab: Lab) -> None:
     lab = postgresql_lab
-    wedged = lab.start(time_limit=0.5, wedged_grace_seconds=0.5)
+    wedged = lab.start(time_limit=0.5, constants=(WEDGED_SOON,))
     [job] = lab.enqueue(block=4.0)
     lab.wait_for("start", job=job, process=wedged.id)
     other = lab.start()
@@ -136,7 +142,7 @@ def test_f10_a_handler_that_blocks_past_limit_and_grace_loses_its_job(postgresql
 
 def test_f17_a_machine_that_slept_is_fenced(postgresql_lab: Lab) -> None:
     lab = postgresql_lab
-    laptop = [lab.start(), lab.start()]
+    laptop = [lab.start(concurrency=3), lab.start(concurrency=3)]
     ids = lab.enqueue(6, until="go")
     lab.wait_for("start", count=6)
     for child in laptop:

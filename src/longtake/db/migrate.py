@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import alembic.command
+import psycopg
 import psycopg.errors
 import sqlalchemy
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from sqlalchemy.pool import NullPool
 
 from longtake.db.ownership import FileOwnership
-from longtake.db.urls import is_sqlite, sqlalchemy_url, sqlite_path
+from longtake.db.urls import is_sqlite, postgresql_url, sqlite_path
 from longtake.errors import DatabaseUnavailable, RightsMissing, SchemaMismatch
 
 if TYPE_CHECKING:
@@ -105,9 +108,7 @@ def _connection(url: str, *, owned: bool = True) -> Iterator[Connection]:
         path = sqlite_path(url)
         path.parent.mkdir(parents=True, exist_ok=True)
         ownership = FileOwnership(path, "longtake migrate") if owned else None
-    engine = sqlalchemy.create_engine(sqlalchemy_url(url), poolclass=sqlalchemy.pool.NullPool)
-    if is_sqlite(url):
-        _whole_migrations(engine)
+    engine = _engine(url)
     try:
         with engine.connect() as connection:
             if not is_sqlite(url):
@@ -123,16 +124,22 @@ def _connection(url: str, *, owned: bool = True) -> Iterator[Connection]:
             ownership.release()
 
 
-def _whole_migrations(engine: sqlalchemy.Engine) -> None:
-    """Let SQLite's DDL take part in transactions: Python's driver would begin none before it."""
-
-    @sqlalchemy.event.listens_for(engine, "connect")
-    def no_hidden_transactions(driver: object, _record: object) -> None:
-        driver.isolation_level = None  # type: ignore[attr-defined]
+def _engine(url: str) -> sqlalchemy.Engine:
+    """Connect as the program does: SQLAlchemy reads some addresses differently, and quotes them in its errors."""
+    if not is_sqlite(url):
+        return sqlalchemy.create_engine(
+            "postgresql+psycopg://", creator=lambda: psycopg.connect(postgresql_url(url)), poolclass=NullPool
+        )
+    # Python's driver would begin no transaction before DDL: let it begin none at all, and begin them ourselves.
+    engine = sqlalchemy.create_engine(
+        "sqlite://", creator=lambda: sqlite3.connect(sqlite_path(url), isolation_level=None), poolclass=NullPool
+    )
 
     @sqlalchemy.event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
 
 
 def _translated(error: sqlalchemy.exc.DBAPIError) -> Exception:

@@ -36,13 +36,15 @@ class SessionOptions:
     connect_seconds: int = 5
     statement_seconds: float = 30.0
     lock_seconds: float = 10.0
+    #: A process that is frozen inside a transaction holds its locks no longer than this: less than a lease.
+    idle_seconds: float = 10.0
 
     def connect(self, *, statement_limit: bool = True) -> psycopg.Connection[Any]:
         """Open a connection that never waits for ever."""
         limits = {
             "statement_timeout": int(self.statement_seconds * 1000) if statement_limit else 0,
             "lock_timeout": int(self.lock_seconds * 1000),
-            "idle_in_transaction_session_timeout": int(self.statement_seconds * 2000),
+            "idle_in_transaction_session_timeout": int(self.idle_seconds * 1000),
             # A claim prepared while the queue is empty would keep a plan that is ruinous when it is full.
             "plan_cache_mode": "force_custom_plan",
             "timezone": "UTC",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
@@ -15,7 +16,7 @@ from longtake.db.ownership import FileOwnership
 from longtake.db.signals import Signals
 from longtake.db.sqlite_connection import SqliteConnection
 from longtake.db.sqlite_errors import translate
-from longtake.errors import DatabaseUnavailable
+from longtake.errors import DatabaseUnavailable, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +26,8 @@ Ts = TypeVarTuple("Ts")
 R = TypeVar("R")
 
 READERS = 4
+#: The first version with the ``->>`` operator.
+OLDEST_SQLITE = (3, 38, 0)
 
 
 class SqliteDatabase(Database):
@@ -33,6 +36,11 @@ class SqliteDatabase(Database):
     dialect = SQLITE
 
     def __init__(self, path: Path, *, clock: Clock | None = None, owner: str = "a Longtake process") -> None:
+        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+            raise SettingsError(
+                f"This Python has SQLite {sqlite3.sqlite_version}; 3.38 or newer is needed.",
+                hint="Use a newer Python, or PostgreSQL (LONGTAKE_DATABASE_URL).",
+            )
         self.path = path
         self.incarnation = new_id()
         self.signals = Signals()

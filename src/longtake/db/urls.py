@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
 from longtake.errors import SettingsError
 
 SQLITE_PREFIX = "sqlite:///"
@@ -15,6 +18,7 @@ def is_sqlite(url: str) -> bool:
     if url.startswith(SQLITE_PREFIX) and len(url) > len(SQLITE_PREFIX):
         return True
     if url.startswith(POSTGRESQL_PREFIXES):
+        _require_readable(url)
         return False
     scheme = url.split(":", 1)[0]
     raise SettingsError(
@@ -33,6 +37,12 @@ def postgresql_url(url: str) -> str:
     return "postgresql://" + url.split("://", 1)[1]
 
 
-def sqlalchemy_url(url: str) -> str:
-    """Return the address as SQLAlchemy reads it, for migrations."""
-    return url if is_sqlite(url) else "postgresql+psycopg://" + url.split("://", 1)[1]
+def _require_readable(url: str) -> None:
+    try:
+        conninfo_to_dict(postgresql_url(url))
+    except psycopg.ProgrammingError:
+        # What libpq says may quote the password.
+        raise SettingsError(
+            "The database address cannot be read.",
+            hint="In a password write @ as %40, / as %2F, : as %3A, % as %25; after ? only what libpq knows.",
+        ) from None

@@ -31,6 +31,8 @@ class Claim:
     starts: list[float] = field(default_factory=list)
     lifetime: float | None = None
     next_in: float = 0.0
+    #: As many run as may: the next start is when one of them ends.
+    lane_full: bool = False
 
 
 def claim_unlimited(
@@ -58,7 +60,8 @@ def claim_from_lane(
         save_state(tx, name, after)
     full = view.lane.max_running is not None and running + len(jobs) >= view.lane.max_running
     next_in = LANE_FULL_SECONDS if full else next_permit(view.lane, after)
-    return Claim(jobs, None, starts, view.lane.permit_lifetime if view.lane.timed else None, next_in)
+    lifetime = view.lane.permit_lifetime if view.lane.timed else None
+    return Claim(jobs, None, starts, lifetime, next_in, full)
 
 
 def _order(job: Job) -> tuple[int, object]:

@@ -70,7 +70,7 @@ class Finishing:
     ) -> Claim:
         """Commit the batch and claim; if an effect cannot be written, commit the verdicts one by one."""
         try:
-            return await self._engine.database.run(self._engine.exchange, verdicts, queues, self.worker, wanted, look)
+            claim = await self._engine.database.run(self._engine.exchange, verdicts, queues, self.worker, wanted, look)
         except PASSING:
             # Nothing was written, or we cannot know: the fence makes doing it again harmless.
             self._waiting[:0] = verdicts
@@ -82,10 +82,12 @@ class Finishing:
             log.warning("a batch could not be settled; settling one by one", action="settle", exc_info=True)
             for verdict in verdicts:
                 await self._settle_alone(verdict)
-            return Claim()
+            claim = Claim()
         finally:
             for verdict in verdicts:
                 self._under_way.pop(verdict.job.id, None)
+        self._rhythm.free_lanes({verdict.job.lane for verdict in verdicts})
+        return claim
 
     async def _settle_alone(self, verdict: Verdict) -> None:
         """Settle one verdict; when its effects cannot be written, try again later by its kind's policy."""

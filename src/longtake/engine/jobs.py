@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TypeVarTuple
@@ -24,6 +25,8 @@ Ts = TypeVarTuple("Ts")
 ARGUMENTS_LIMIT = 64 * 1024
 KEY_LIMIT = 200
 DELAY_LIMIT = 10 * 365 * 86400.0
+#: A NUL in JSON text, and not the six characters that only look like one after a backslash.
+NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class Priority(IntEnum):
@@ -59,7 +62,7 @@ class JobRequest:
             raise InvalidArguments(
                 f"The arguments of {self.kind!r} are {len(text):,} bytes of JSON; at most {ARGUMENTS_LIMIT:,} are kept."
             )
-        if b"\\u0000" in text:
+        if b"\\u0000" in text and NUL.search(text):
             raise InvalidArguments(f"The arguments of {self.kind!r} hold a NUL character, which databases refuse.")
         if not isinstance(self.delay, int | float) or not math.isfinite(self.delay) or self.delay < 0:
             raise InvalidDelay(f"The delay of {self.kind!r} is {self.delay!r}; it must be 0 or more seconds.")
@@ -67,6 +70,8 @@ class JobRequest:
             raise InvalidDelay(f"The delay of {self.kind!r} is {self.delay!r} seconds; ten years are the most.")
         if self.key is not None and not 0 < len(self.key) <= KEY_LIMIT:
             raise InvalidKey(f"The key of {self.kind!r} has {len(self.key)} characters; it must have 1 to {KEY_LIMIT}.")
+        if self.key is not None and not _can_be_stored(self.key):
+            raise InvalidKey(f"The key of {self.kind!r} is {self.key!r}: a NUL or half a character cannot be stored.")
         if self.priority is not None and self.priority not in tuple(Priority):
             raise InvalidPriority(f"The priority of {self.kind!r} is {self.priority!r}; it must be 0 (top) to 3 (low).")
         return text.decode()
@@ -113,3 +118,10 @@ class Job:
         if self.progress_writer is None:
             return False
         return await self.progress_writer(self, function, *arguments)
+
+
+def _can_be_stored(text: str) -> bool:
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False

@@ -26,6 +26,7 @@ class LanePump:
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._ready_at: dict[str, float] = {}
+        self._full: dict[str, bool] = {}
 
     async def run(self) -> None:
         """Claim from limited lanes until the worker stops."""
@@ -45,9 +46,12 @@ class LanePump:
 
     async def _round(self) -> float:
         """Claim once from each lane that may have something; return how long there is nothing to do."""
-        clock = self._worker.engine.clock
+        clock, rhythm = self._worker.engine.clock, self._worker.rhythm
         pause = math.inf
-        for lane, (queues, due_at) in list(self._worker.rhythm.limited.items()):
+        freed, rhythm.freed = rhythm.freed, set()
+        for lane, (queues, due_at) in list(rhythm.limited.items()):
+            if lane in freed and self._full.pop(lane, False):
+                self._ready_at.pop(lane, None)
             wait = max(self._ready_at.get(lane, 0.0), due_at) - clock.monotonic()
             if wait <= 0:
                 wait = await self._claim(lane, queues)
@@ -72,4 +76,5 @@ class LanePump:
             worker.rhythm.look_again()
             return worker.rhythm.poll_seconds
         self._ready_at[lane] = claimed_at + claim.next_in
+        self._full[lane] = claim.lane_full
         return claim.next_in

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from longtake.errors import InvalidDefinition
 
 #: A permit's lifetime: this part of the limit it belongs to, between the two bounds.
-PERMIT_PART = 0.04
+PERMIT_PART = 0.03
 PERMIT_SHORTEST = 0.02
 PERMIT_LONGEST = 0.2
 #: How far ahead permits are given, so that a fast lane needs no claim for each start.

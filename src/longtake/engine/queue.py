@@ -85,7 +85,7 @@ class Queue(Protocol):
     def claim(
         self, tx: Transaction, queues: Sequence[QueueName], token: str, worker: str, limit: int, *, limited: bool
     ) -> list[Job]:
-        """Lease due jobs from the queues in the order given, skipping paused ones.
+        """Lease due jobs from the queues in the order given, skipping paused ones; nothing to an unregistered worker.
 
         ``limited`` says which lanes may be claimed from: those with limits (the caller holds their lock) or without.
         """

@@ -36,6 +36,8 @@ WITH picked AS (
         JOIN lanes ON lanes.name = queue.lane AND NOT lanes.paused AND lanes.limited = %s
             AND coalesce(lanes.blocked_until <= now(), true)
         JOIN job_kinds ON job_kinds.name = queue.kind AND NOT job_kinds.paused
+        -- A worker that was taken for dead must not claim: its jobs would be nobody's.
+        WHERE EXISTS (SELECT FROM workers WHERE workers.id = %s)
         ORDER BY place
     ) AS queue
     CROSS JOIN LATERAL (
@@ -141,7 +143,7 @@ class PostgresqlQueue:
         self, tx: Transaction, queues: Sequence[QueueName], token: str, worker: str, limit: int, *, limited: bool
     ) -> list[Job]:
         """Lock while reading, then lease."""
-        rows = tx.sql(CLAIM, [*arrays(queues), limited, limit, limit, token, worker])
+        rows = tx.sql(CLAIM, [*arrays(queues), limited, worker, limit, limit, token, worker])
         return [Job(*row) for row in rows]
 
     def heads(self, tx: Transaction) -> list[Head]:

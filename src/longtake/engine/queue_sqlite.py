@@ -33,6 +33,8 @@ OPEN_QUEUES = """
 SELECT lanes.name, job_kinds.name FROM lanes CROSS JOIN job_kinds
 WHERE NOT lanes.paused AND lanes.limited = ? AND NOT job_kinds.paused
   AND coalesce(lanes.blocked_until <= now(), 1)
+  -- A worker that was taken for dead must not claim: its jobs would be nobody's.
+  AND EXISTS (SELECT 1 FROM workers WHERE workers.id = ?)
 """
 
 PICK = """
@@ -115,7 +117,7 @@ class SqliteQueue:
     ) -> list[Job]:
         """Go from queue to queue until enough is leased."""
         claimed: list[Job] = []
-        is_open = set(tx.sql(OPEN_QUEUES, (limited,)))
+        is_open = set(tx.sql(OPEN_QUEUES, (limited, worker)))
         for queue in queues:
             if len(claimed) >= limit:
                 break

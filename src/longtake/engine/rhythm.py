@@ -40,6 +40,8 @@ class Rhythm:
         #: Limited lanes with waiting jobs: their queues, and when the first job is due (monotonic).
         self.limited: dict[str, tuple[list[QueueName], float]] = {}
         self.limited_changed = asyncio.Event()
+        #: Lanes in which jobs have ended since the lane pump last looked.
+        self.freed: set[str] = set()
 
     def wake(self) -> None:
         """Something may be there to do."""
@@ -100,6 +102,12 @@ class Rhythm:
         if claim.heads is not None:
             self._looked_at = now
             self._learn(claim.heads, now)
+
+    def free_lanes(self, lanes: set[str]) -> None:
+        """Jobs of these lanes have ended: one that was full may have room."""
+        if not lanes.isdisjoint(self.limited):
+            self.freed |= lanes
+            self.limited_changed.set()
 
     def look(self) -> bool:
         """Say whether it is time to look at all queues even if known ones keep us busy."""

@@ -119,6 +119,8 @@ class Worker:
                 self.reserved -= wanted
             self.rhythm.end_claim(claim, wanted)
             self.hand.take(claim, claimed_at)
+        # At a stop the other pump may be waiting for what this one has just written.
+        self.rhythm.wake()
 
     async def _wind_down(
         self, pumps: list[asyncio.Task[None]], lanes: asyncio.Task[None], duties: list[asyncio.Task[None]]

@@ -129,6 +129,12 @@ class Settings(BaseSettings):
         description="Time limit for one statement in the database.",
         examples=[30],
     )
+    app: str = Field(
+        default="",
+        pattern=r"^$|^[A-Za-z_][\w.]*:[A-Za-z_]\w*$",
+        description="Function that declares further job kinds, as module:function; empty for none.",
+        examples=["shop.jobs:register"],
+    )
     history_days: int = Field(
         default=30,
         ge=1,

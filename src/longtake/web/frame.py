@@ -88,7 +88,7 @@ class Frame:
             return True
         # The very address this connection came to: a page that rebinds a name of its own cannot forge that.
         server = scope.get("server")
-        return bool(server) and _same_address(name, str(server[0]))
+        return server is not None and _same_address(name, str(server[0]))
 
 
 class _Answer:

@@ -1,0 +1,92 @@
+"""Opening the database for a process: patient with short commands, strict about the schema, clear about failures."""
+
+import sqlite3
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import sqlalchemy.exc
+
+from longtake.db import Database, open_database
+from longtake.db.migrate import MigrationStatus, migrate_up, migration_status, require_current_schema
+from longtake.db.urls import is_sqlite, sqlite_path
+from longtake.errors import DatabaseOwned, DatabaseUnavailable
+from longtake.redaction import redact_text
+from longtake.settings import Settings
+
+R = TypeVar("R")
+
+#: Who has a SQLite file only for a moment: others wait for it instead of giving up.
+COMMAND = "a longtake command"
+MIGRATION = "longtake migrate"
+PATIENCE_SECONDS = 5.0
+PAUSE_SECONDS = 0.05
+
+
+def open_for_service(settings: Settings, owner: str) -> Database:
+    """Open the database for a server or worker.
+
+    A SQLite file is made and migrated by itself: one process owns it, so nobody else can be surprised. A PostgreSQL
+    database may be shared with other versions of this program; there a person decides when to migrate.
+    """
+    if is_sqlite(settings.database_url):
+        patiently(migrate_up, settings.database_url)
+    else:
+        clearly(settings.database_url, lambda: require_current_schema(settings.database_url))
+    return patiently(lambda url: _open(settings, url, owner), settings.database_url)
+
+
+def open_for_command(settings: Settings) -> Database:
+    """Open the database for one command. Raises DatabaseOwned when a server or worker has the SQLite file."""
+    url = settings.database_url
+    if is_sqlite(url) and not sqlite_path(url).exists():
+        raise DatabaseUnavailable(
+            f"There is no database at {sqlite_path(url)}.",
+            hint="`longtake serve` or `longtake migrate up` makes one; LONGTAKE_DATABASE_URL says where.",
+        )
+    clearly(url, lambda: require_current_schema(url))
+    return clearly(url, lambda: _open(settings, url, COMMAND))
+
+
+def schema_status(settings: Settings) -> MigrationStatus:
+    """Say which migrations the database has and needs."""
+    return clearly(settings.database_url, lambda: migration_status(settings.database_url))
+
+
+def patiently(call: Callable[[str], R], url: str) -> R:
+    """Call with the address; while a short command has the file, wait for it."""
+    give_up_at = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return clearly(url, lambda: call(url))
+        except DatabaseOwned as error:
+            briefly = COMMAND in error.message or MIGRATION in error.message
+            if not briefly or time.monotonic() > give_up_at:
+                raise
+        time.sleep(PAUSE_SECONDS)
+
+
+def clearly(url: str, call: Callable[[], R]) -> R:
+    """Call; what the system or the driver says about a file or a server that cannot be opened becomes our error."""
+    place = str(sqlite_path(url)) if is_sqlite(url) else "The database"
+    try:
+        return call()
+    except OSError as error:
+        raise DatabaseUnavailable(f"{place} cannot be opened: {error.strerror or error}.", hint=_HINT) from error
+    except sqlite3.DatabaseError as error:
+        raise DatabaseUnavailable(f"{place} cannot be used: {error}.", hint=_HINT) from error
+    except sqlalchemy.exc.DBAPIError as error:
+        reason = redact_text(str(error.orig).split("\n", 1)[0])
+        raise DatabaseUnavailable(f"{place} cannot be used: {reason}.", hint=_HINT) from error
+
+
+_HINT = "Check LONGTAKE_DATABASE_URL, and that this user may read and write there."
+
+
+def _open(settings: Settings, url: str, owner: str) -> Database:
+    return open_database(
+        url,
+        owner=owner,
+        threads=settings.database_threads,
+        statement_seconds=settings.database_statement_seconds,
+    )

@@ -1,0 +1,121 @@
+"""A server's process: HTTP, and a worker beside it unless that is not wanted."""
+
+import asyncio
+import contextlib
+import ipaddress
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Iterator
+
+import structlog
+import uvicorn
+
+from longtake.app.application import Application
+from longtake.app.opening import schema_status
+from longtake.app.process import opened, run_event_loop, until_stopped, working
+from longtake.app.server_file import ServerFile, remove_server_file, write_server_file
+from longtake.app.stopping import StopSignal
+from longtake.engine.worker import Worker
+from longtake.errors import CannotListen
+from longtake.logs import configure_logs
+from longtake.settings import Settings
+from longtake.web import Readiness, create_web
+
+log = structlog.get_logger(__name__)
+
+HTTP_FAREWELL_SECONDS = 5
+BACKLOG = 1024
+ANY_ADDRESS = {4: "127.0.0.1", 6: "[::1]"}
+
+
+def run_server(settings: Settings, *, with_worker: bool = True) -> None:
+    """Serve until a signal comes."""
+    configure_logs(settings.log_format, settings.log_level)
+    # The port first: a taken one is then a clear answer and not half a start.
+    with listen(settings.host, settings.port) as listener, opened(settings, "longtake serve") as application:
+        run_event_loop(_serve(application, listener, with_worker=with_worker))
+
+
+@contextlib.contextmanager
+def listen(host: str, port: int) -> Iterator[socket.socket]:
+    """Take the port; connections wait from here on until somebody answers them."""
+    try:
+        family, kind, protocol, _name, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise CannotListen(f"{host} is not an address of this machine: {error.strerror}.") from error
+    with listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(address)
+            listener.listen(BACKLOG)
+        except OSError as error:
+            raise CannotListen(f"Cannot listen on {host}, port {port}: {error.strerror}.") from error
+        yield listener
+
+
+async def _serve(application: Application, listener: socket.socket, *, with_worker: bool) -> None:
+    folder = application.settings.data_dir
+    server = ServerFile(_url(application.settings.host, listener), secrets.token_urlsafe(32), os.getpid())
+    with StopSignal() as stop:
+        await application.engine.start()
+        worker = application.worker() if with_worker else None
+        async with contextlib.AsyncExitStack() as stack:
+            # Ended in the opposite order: the server still answers while the worker stops.
+            parts = [await stack.enter_async_context(_answering(_web(application, server, worker, stop), listener))]
+            write_server_file(folder, server)
+            stack.callback(remove_server_file, folder, server)
+            log.info("server started", action="start", url=server.url, database=application.database.dialect)
+            if worker is not None:
+                parts.append(await stack.enter_async_context(working(worker)))
+            await until_stopped(stop, *parts)
+
+
+def _web(application: Application, server: ServerFile, worker: Worker | None, stop: StopSignal) -> uvicorn.Config:
+    def worker_state() -> str:
+        if stop.event.is_set():
+            return "this process is stopping"
+        return "not in this process" if worker is None else "ok"
+
+    settings = application.settings
+    readiness = Readiness(application.database, schema_status(settings).latest, worker_state)
+    return uvicorn.Config(
+        create_web(application.engine, readiness, server.token, [settings.host]),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=HTTP_FAREWELL_SECONDS,
+    )
+
+
+class _HttpServer(uvicorn.Server):
+    """Leaves signals to us: they stop more than HTTP."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _answering(config: uvicorn.Config, listener: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
+    http = _HttpServer(config)
+    task = asyncio.create_task(http.serve(sockets=[listener]))
+    try:
+        yield task
+    finally:
+        http.should_exit = True
+        await asyncio.wait([task])
+
+
+def _url(host: str, listener: socket.socket) -> str:
+    """Return an address under which this machine reaches the server."""
+    port = listener.getsockname()[1]
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return f"http://{host}:{port}"
+    if address.is_unspecified:
+        return f"http://{ANY_ADDRESS[address.version]}:{port}"
+    return f"http://[{address}]:{port}" if address.version == 6 else f"http://{address}:{port}"  # noqa: PLR2004

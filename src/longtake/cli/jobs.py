@@ -1,0 +1,183 @@
+"""`longtake jobs list|show|retry|cancel`."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from longtake.cli.facts import AsJson
+from longtake.cli.failures import REFUSED
+
+app = typer.Typer(help="See, retry and cancel jobs.", no_args_is_help=True)
+
+Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="One or more job ids.")]
+PAGE = 500
+
+
+@app.command("list")
+def list_jobs(
+    state: Annotated[str | None, typer.Option(help="ready, running, done, failed or cancelled.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Only jobs of this kind.")] = None,
+    lane: Annotated[str | None, typer.Option(help="Only jobs of this lane.")] = None,
+    error_code: Annotated[str | None, typer.Option(help="Only jobs whose last error has this code.")] = None,
+    subject: Annotated[str | None, typer.Option(help="Only jobs about this subject.")] = None,
+    request_id: Annotated[str | None, typer.Option(help="Only jobs that this request has caused.")] = None,
+    before: Annotated[str | None, typer.Option(metavar="ID", help="Only jobs older than this one.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="How many at most.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List jobs, the newest first, waiting and ended ones together."""
+    from longtake.cli.connection import ask
+    from longtake.cli.output import age, print_json, print_note, print_table
+
+    filters = {"state": state, "kind": kind, "lane": lane, "error_code": error_code, "subject": subject}
+    found = ask("jobs.list", **filters, request_id=request_id, before=before, limit=limit)
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        ("id", "kind", "state", "lane", "attempt", "when", "created", "subject", "error"),
+        [
+            (
+                job["id"], job["kind"], job["state"], job["lane"], f"{job['attempt']}/{job['max_attempts']}",
+                _when(job), age(job["created_at"]), job["subject"], (job["error"] or {}).get("code"),
+            )
+            for job in found["jobs"]
+        ],
+        nothing="There are no such jobs.",
+    )  # fmt: skip
+    if found["next"]:
+        print_note(f"There are more: add --before {found['next']}")
+
+
+@app.command()
+def show(job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.")], as_json: AsJson = False) -> None:
+    """Show one job: its arguments and memo, every attempt, who runs it now, and its events."""
+    from longtake.cli.connection import ask
+    from longtake.cli.output import print_facts, print_json, print_line, print_table
+
+    found = ask("jobs.show", id=job_id)
+    if as_json:
+        print_json(found)
+        return
+    print_facts(found["job"] | {"attempt": f"{found['job']['attempt']} of {found['job']['max_attempts']}"})
+    if found["worker"]:
+        worker = found["worker"]
+        print_line(
+            f"\nRun by {worker['name']} ({worker['id']}), whose lease lasts {worker['lease_left_seconds']:.0f} s."
+        )
+    if found["attempts"]:
+        print_line("")
+        print_table(
+            ("attempt", "outcome", "started", "ended", "error"),
+            [
+                (one["attempt"], one["outcome"], one["started_at"], one["ended_at"], _sentence(one["error"]))
+                for one in found["attempts"]
+            ],
+            nothing="",
+        )
+    if found["events"]:
+        print_line("")
+        print_table(
+            ("event", "at", "data"), [(one["type"], one["at"], one["data"]) for one in found["events"]], nothing=""
+        )
+
+
+@app.command()
+def retry(
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="One or more job ids.")] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="All failed jobs, instead of ids.")] = False,
+    kind: Annotated[str | None, typer.Option(help="With --failed: only jobs of this kind.")] = None,
+    error_code: Annotated[
+        str | None, typer.Option(help="With --failed: only those that failed with this code.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let failed or cancelled jobs run again, with all their attempts; their history stays."""
+    from longtake.cli.connection import operator
+
+    if failed == bool(ids):
+        raise typer.BadParameter("give either ids or --failed.", param_hint="ID")
+    if (kind or error_code) and not failed:
+        raise typer.BadParameter("--kind and --error-code go with --failed.", param_hint="--failed")
+    with operator() as ask:
+        chosen = _failed_ids(ask, kind, error_code) if failed else ids or []
+        result = _in_pages(ask, "jobs.retry", chosen)
+    _report(result, as_json=as_json, done="waits to run again")
+
+
+@app.command()
+def cancel(ids: Ids, as_json: AsJson = False) -> None:
+    """Cancel jobs that wait or run. A running job is told to stop; what it would have written is not."""
+    from longtake.cli.connection import operator
+
+    with operator() as ask:
+        result = _in_pages(ask, "jobs.cancel", ids)
+    _report(result, as_json=as_json, done="is cancelled")
+
+
+def _failed_ids(ask: Any, kind: str | None, error_code: str | None) -> list[str]:
+    """Collect first, by cursor: a job that is retried and fails at once again must not come up a second time."""
+    found: list[str] = []
+    before = None
+    while True:
+        page = ask("jobs.list", state="failed", kind=kind, error_code=error_code, before=before, limit=PAGE)
+        found += [job["id"] for job in page["jobs"]]
+        before = page["next"]
+        if before is None:
+            return found
+
+
+def _in_pages(ask: Any, action: str, ids: list[str]) -> dict[str, Any]:
+    """Do it for each id, a transaction for every page; with a bar when that takes more than one."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    result: dict[str, Any] = {"changed": [], "refused": []}
+    pages = [ids[start : start + PAGE] for start in range(0, len(ids), PAGE)]
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=len(pages) < 2) as progress:  # noqa: PLR2004
+        bar = progress.add_task("jobs", total=len(ids))
+        for page in pages:
+            answer = ask(action, ids=page)
+            result["changed"] += answer["changed"]
+            result["refused"] += answer["refused"]
+            progress.advance(bar, len(page))
+    return result
+
+
+def _report(result: Mapping[str, Any], *, as_json: bool, done: str) -> None:
+    from longtake.cli.failures import print_error
+    from longtake.cli.output import print_json, print_line
+
+    changed, refused = result["changed"], result["refused"]
+    if as_json:
+        print_json(result)
+    elif len(changed) > PAGE or not (changed or refused):
+        print_line(f"{len(changed):,} jobs: each {done}.")
+    else:
+        for one in changed:
+            asked = one["state"] == "requested"
+            print_line(f"{one['id']} {'is to be cancelled by its worker' if asked else done}.")
+    for one in refused:
+        print_error(one["message"], one["code"], one["hint"])
+    if refused:
+        raise typer.Exit(REFUSED)
+
+
+def _when(job: Mapping[str, Any]) -> str:
+    from longtake.cli.output import age
+
+    if job["cancel_requested_at"]:
+        return "being cancelled"
+    match job["state"]:
+        case "ready":
+            return f"due {age(job['due_at'])}"
+        case "running":
+            return f"began {age(job['started_at'])}"
+        case _:
+            return f"ended {age(job['ended_at'])}"
+
+
+def _sentence(error: Mapping[str, Any] | None) -> str:
+    return f"{error.get('code')}: {error.get('message')}" if error else ""

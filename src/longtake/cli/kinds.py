@@ -1,0 +1,54 @@
+"""`longtake kinds list|pause|resume`."""
+
+from typing import Annotated
+
+import typer
+
+from longtake.cli.facts import AsJson
+
+app = typer.Typer(help="See and pause kinds of jobs.", no_args_is_help=True)
+
+Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="One or more job kinds.")]
+
+
+@app.command("list")
+def list_kinds(as_json: AsJson = False) -> None:
+    """List job kinds with what waits and runs of each."""
+    from longtake.cli.connection import ask
+    from longtake.cli.output import count, print_json, print_table
+
+    found = ask("kinds.list")
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        ("kind", "ready", "running", "lane", "priority", "attempts", "state"),
+        [
+            (
+                kind["name"], count(kind, "ready"), kind["running"], kind["lane"], kind["priority"],
+                kind["max_attempts"], "paused" if kind["paused"] else "open",
+            )
+            for kind in found["kinds"]
+        ],
+        nothing="There are no job kinds yet; a server or worker declares them at its start.",
+    )  # fmt: skip
+
+
+@app.command()
+def pause(names: Names, as_json: AsJson = False) -> None:
+    """Let no job of the kinds start; those that run go on."""
+    from longtake.cli.connection import ask
+    from longtake.cli.output import print_json, print_line
+
+    result = ask("kinds.pause", names=names)
+    print_json(result) if as_json else print_line(f"Paused: {', '.join(names)}.")
+
+
+@app.command()
+def resume(names: Names, as_json: AsJson = False) -> None:
+    """Let jobs of the kinds start again."""
+    from longtake.cli.connection import ask
+    from longtake.cli.output import print_json, print_line
+
+    result = ask("kinds.resume", names=names)
+    print_json(result) if as_json else print_line(f"Resumed: {', '.join(names)}.")

@@ -1,0 +1,63 @@
+"""`longtake`: all commands, and what happens when one fails."""
+
+from typing import Annotated
+
+import typer
+
+from longtake.cli import alerts, jobs, kinds, lanes, migrate, schedules, workers
+from longtake.cli.facts import print_settings, print_version
+from longtake.cli.failures import EXIT_CODES, INTERRUPTED, end_quietly_on_closed_pipe, end_unexpectedly, end_with
+from longtake.cli.processes import serve, worker
+from longtake.errors import LongtakeError
+
+EPILOG = "Exit codes:\n\n" + "\n\n".join(f"{code}: {meaning}." for code, meaning in EXIT_CODES.items())
+
+app = typer.Typer(
+    name="longtake",
+    help="Media jobs that nothing interrupts. Settings are environment variables; `longtake settings` lists them.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("serve")(serve)
+app.command("worker")(worker)
+app.add_typer(jobs.app, name="jobs")
+app.add_typer(lanes.app, name="lanes")
+app.add_typer(kinds.app, name="kinds")
+app.add_typer(schedules.app, name="schedules")
+app.add_typer(workers.app, name="workers")
+app.add_typer(alerts.app, name="alerts")
+app.add_typer(migrate.app, name="migrate")
+app.command("settings")(print_settings)
+app.command("version")(print_version)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print_version()
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Take what stands before the command."""
+
+
+def main() -> None:
+    """Run the command and end the process with its exit code."""
+    try:
+        app()
+    except LongtakeError as error:
+        end_with(error)
+    except BrokenPipeError:
+        end_quietly_on_closed_pipe()
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+    except Exception as error:  # noqa: BLE001 - the last place where a bug can still be explained
+        end_unexpectedly(error)

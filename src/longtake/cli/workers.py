@@ -1,0 +1,36 @@
+"""`longtake workers list`."""
+
+import typer
+
+from longtake.cli.facts import AsJson
+
+app = typer.Typer(help="See who works.", no_args_is_help=True)
+
+
+@app.callback()
+def workers() -> None:
+    """See who works."""
+
+
+@app.command("list")
+def list_workers(as_json: AsJson = False) -> None:
+    """List the workers that are alive, with what each runs and how long its lease lasts."""
+    from longtake.cli.connection import ask
+    from longtake.cli.output import age, print_json, print_table
+
+    found = ask("workers.list")
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        ("worker", "name", "running", "started", "lease"),
+        [
+            (one["id"], one["name"], one["running"], age(one["started_at"]), _lease(one["lease_left_seconds"]))
+            for one in found["workers"]
+        ],
+        nothing="No worker is alive: jobs wait until `longtake serve` or `longtake worker` runs.",
+    )
+
+
+def _lease(seconds: float) -> str:
+    return f"{seconds:.0f} s left" if seconds > 0 else f"over since {-seconds:.0f} s: its jobs are about to be rescued"

@@ -1,0 +1,168 @@
+"""A stage for engine tests: one kind of job whose handler each test writes, and a record of what came of it.
+
+``Stage`` runs real workers. The plain functions below do the same by hand, a transaction each, for tests in which
+time stands still.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sqlalchemy import select, text
+
+from longtake import Database, Done, Engine, JobKind, Outcome, Settlement, Transaction, Worker
+from longtake.clock import new_id
+from longtake.engine.leases import register_worker
+from longtake.engine.queue import QueueName
+from longtake.engine.tables import job_attempts, jobs, jobs_ended
+from longtake.engine.verdicts import judge
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+    from longtake import Enqueued, Job, Lane
+
+R = TypeVar("R")
+
+#: Waits end as soon as what they wait for is there; this only bounds a failure.
+BOUND_SECONDS = 20.0
+KIND = "sample"
+
+
+async def done(_job: Job) -> Outcome:
+    return Done()
+
+
+class Stage:
+    """Keeps every job that was started and every settlement that was committed."""
+
+    def __init__(self, database: Database, *, lanes: Sequence[Lane] = (), **policy: Any) -> None:
+        self.database = database
+        self.handler: Callable[[Job], Awaitable[Outcome]] = done
+        self.settle: Callable[[Transaction, Sequence[Settlement]], None] = lambda _tx, _settlements: None
+        self.started: list[Job] = []
+        self.settled: list[tuple[str, Outcome]] = []
+        self.batches: list[int] = []
+        self._changed = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self.kind = JobKind(KIND, self._handle, self._settle, **policy)
+        self.engine = Engine(database, [self.kind], lanes)
+
+    async def _handle(self, job: Job) -> Outcome:
+        self.started.append(job)
+        self.tell()
+        return await self.handler(job)
+
+    def _settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
+        self.settle(tx, settlements)
+
+        def committed() -> None:
+            self.settled.extend((one.job.id, one.outcome) for one in settlements)
+            self.batches.append(len(settlements))
+            self._loop.call_soon_threadsafe(self.tell)
+
+        tx.after_commit(committed)
+
+    def tell(self) -> None:
+        """Let :meth:`until` look again."""
+        self._changed.set()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for something that a handler, a settlement or the test itself tells of."""
+        async with asyncio.timeout(BOUND_SECONDS):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def start(self) -> None:
+        await self.engine.start()
+        await self.database.run(make_effects)
+
+    async def enqueue(self, args: Any = None, **options: Any) -> str:
+        def write(tx: Transaction) -> Enqueued:
+            return self.engine.enqueue(tx, KIND, args, **options)
+
+        return (await self.database.run(write)).id
+
+    @asynccontextmanager
+    async def working(self, engine: Engine | None = None, **options: Any) -> AsyncIterator[Worker]:
+        """A real worker, stopped at the end."""
+        worker = Worker(engine or self.engine, **({"poll_seconds": 0.05, "stop_grace_seconds": 10.0} | options))
+        task = asyncio.create_task(worker.run())
+        try:
+            yield worker
+        finally:
+            worker.stop()
+            await asyncio.wait_for(task, BOUND_SECONDS)
+
+
+async def until_read(database: Database, function: Callable[[Transaction], R], wanted: Callable[[R], bool]) -> R:
+    """Read again and again until the database says what is wanted."""
+    deadline = time.monotonic() + BOUND_SECONDS
+    while not wanted(answer := await database.read(function)):
+        assert time.monotonic() < deadline, answer
+    return answer
+
+
+def make_effects(tx: Transaction) -> None:
+    """Make a table in which the same effect twice is an error."""
+    tx.execute(text("CREATE TABLE IF NOT EXISTS effects (job_id text, number integer, PRIMARY KEY (job_id, number))"))
+
+
+def add_effect(tx: Transaction, job_id: str, number: int = 1) -> None:
+    tx.execute(text("INSERT INTO effects VALUES (:job, :number)"), {"job": job_id, "number": number})
+
+
+def effects(tx: Transaction) -> list[tuple[str, int]]:
+    return [(row[0], row[1]) for row in tx.execute(text("SELECT job_id, number FROM effects ORDER BY job_id, number"))]
+
+
+def live(tx: Transaction, job_id: str) -> Any:
+    """Return the whole row of a job that waits or runs, or None."""
+    return tx.execute(select(jobs).where(jobs.c.id == job_id)).first()
+
+
+def ended(tx: Transaction, job_id: str) -> Any:
+    """Return the whole row of a job that has ended, or None."""
+    return tx.execute(select(jobs_ended).where(jobs_ended.c.id == job_id)).first()
+
+
+def attempts(tx: Transaction, job_id: str) -> list[Any]:
+    """Return the job's timeline, oldest first."""
+    rows = tx.execute(select(job_attempts).where(job_attempts.c.job_id == job_id)).all()
+    return sorted(rows, key=lambda row: (row.ended_at, row.attempt))
+
+
+def event_types(tx: Transaction, job_id: str) -> list[str]:
+    rows = tx.execute(text("SELECT type FROM events WHERE subject = :job ORDER BY sequence"), {"job": job_id})
+    return list(rows.scalars())
+
+
+def hire(tx: Transaction, lease_seconds: float = 30.0) -> str:
+    """Register a worker and return its id."""
+    worker = new_id()
+    register_worker(tx, worker, "test", None, lease_seconds)
+    return worker
+
+
+def claim(tx: Transaction, engine: Engine, worker: str, wanted: int = 100) -> list[Job]:
+    """Claim from every queue of the engine's kinds that has no limits, by priority."""
+    heads = [head.queue for head in engine.queue.heads(tx) if head.queue.kind in engine.kinds and not head.limited]
+    queues = sorted(heads, key=lambda queue: queue.priority)
+    return engine.exchange(tx, [], queues, worker, wanted, False).jobs
+
+
+def claim_lane(tx: Transaction, engine: Engine, lane: str, worker: str, wanted: int = 100) -> list[Job]:
+    """Claim from a limited lane as much as it permits now."""
+    queues = [QueueName(lane, kind.name, kind.priority) for kind in engine.kinds.values()]
+    return engine.claim_lane(tx, lane, queues, worker, wanted).jobs
+
+
+def finish(tx: Transaction, engine: Engine, job: Job, outcome: Outcome, worker: str | None = None) -> bool:
+    """Apply an outcome as a worker does; say whether the job was still ours."""
+    kind = engine.kinds[job.kind]
+    return job.id in engine.finish(tx, [judge(kind, job, outcome, worker or new_id(), random.Random(1))])

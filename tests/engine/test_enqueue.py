@@ -1,0 +1,190 @@
+"""Enqueueing: part of the caller's transaction, and what is wrong is refused by name."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import text
+
+from longtake import Database, Engine, JobKind, JobRequest, Lane, Priority
+from longtake.errors import (
+    InvalidArguments,
+    InvalidDelay,
+    InvalidJob,
+    InvalidKey,
+    InvalidPriority,
+    UnknownKind,
+    UnknownLane,
+)
+from tests.engine.stage import KIND, claim, done, hire, live
+
+if TYPE_CHECKING:
+    from longtake import Transaction
+    from tests.databases import StoppedClock
+
+
+@pytest.fixture
+def engine(stopped_database: Database) -> Engine:
+    kinds = [JobKind(KIND, done), JobKind("poster", done, lane="posters", priority=Priority.TOP, max_attempts=9)]
+    engine = Engine(stopped_database, kinds, [Lane("posters")])
+    stopped_database.run_blocking(engine.declare)
+    return engine
+
+
+def count(tx: Transaction) -> int:
+    return int(tx.execute(text("SELECT count(*) FROM jobs")).scalar_one())
+
+
+def test_what_is_left_out_comes_from_the_kind(engine: Engine, clock: StoppedClock) -> None:
+    def write(tx: Transaction) -> str:
+        return engine.enqueue(tx, "poster", {"page": 3}, subject="film 7", request_id="r1").id
+
+    database = engine.database
+    row = database.run_blocking(live, database.run_blocking(write))
+    assert (row.kind, row.lane, row.priority, row.max_attempts) == ("poster", "posters", 0, 9)
+    assert (row.args, row.subject, row.request_id, row.key, row.memo) == ({"page": 3}, "film 7", "r1", None, None)
+    assert (row.state, row.attempt, row.crashes, row.snoozes, row.lease_token) == ("ready", 0, 0, 0, None)
+    assert row.due_at == row.created_at == clock.now()
+
+
+def test_what_is_said_wins(engine: Engine, clock: StoppedClock) -> None:
+    def write(tx: Transaction) -> str:
+        request = JobRequest("poster", [1, "two", None], delay=90.5, lane="default", priority=3, max_attempts=2)
+        return engine.enqueue_many(tx, [request])[0].id
+
+    database = engine.database
+    row = database.run_blocking(live, database.run_blocking(write))
+    assert (row.lane, row.priority, row.max_attempts, row.args) == ("default", 3, 2, [1, "two", None])
+    assert row.due_at == clock.now() + timedelta(seconds=90.5)
+
+
+REFUSED: list[tuple[type[InvalidJob], str, dict[str, Any]]] = [
+    (UnknownKind, "nobody.knows", {"kind": "nobody.knows"}),
+    (UnknownLane, "nowhere", {"lane": "nowhere"}),
+    (InvalidArguments, KIND, {"args": {"file": object()}}),
+    (InvalidArguments, KIND, {"args": {1: "keys must be text"}}),
+    (InvalidArguments, KIND, {"args": {"bytes": b"\xff"}}),
+    (InvalidArguments, KIND, {"args": {"large": "x" * 65_536}}),
+    (InvalidArguments, KIND, {"args": {"large": 2**70}}),
+    (InvalidArguments, KIND, {"args": {"nul": "a\0b"}}),
+    (InvalidArguments, KIND, {"args": {"half": "\ud800"}}),
+    (InvalidDelay, "-1", {"delay": -1}),
+    (InvalidDelay, "nan", {"delay": math.nan}),
+    (InvalidDelay, "inf", {"delay": math.inf}),
+    (InvalidDelay, "soon", {"delay": "soon"}),
+    (InvalidDelay, "ten years", {"delay": 1e12}),
+    (InvalidKey, "201", {"key": "x" * 201}),
+    (InvalidKey, KIND, {"key": ""}),
+    (InvalidKey, KIND, {"key": "a\0b"}),
+    (InvalidKey, KIND, {"key": "\ud800"}),
+    (InvalidPriority, "4", {"priority": 4}),
+    (InvalidPriority, "-1", {"priority": -1}),
+]
+
+
+@pytest.mark.parametrize(("expected", "named", "options"), REFUSED)
+def test_what_is_wrong_is_refused_by_name_and_nothing_is_written(
+    engine: Engine, expected: type[InvalidJob], named: str, options: dict[str, Any]
+) -> None:
+    options = {"kind": KIND, "args": {}} | options
+    good = JobRequest(KIND)
+    bad = JobRequest(**options)
+
+    def write_many(tx: Transaction) -> None:
+        engine.enqueue_many(tx, [good, bad, good])
+
+    def write_one(tx: Transaction) -> None:
+        engine.enqueue(tx, **options)
+
+    for write in (write_many, write_one):
+        with pytest.raises(expected) as raised:
+            engine.database.run_blocking(write)
+        assert type(raised.value) is expected
+        assert named in raised.value.message
+    assert engine.database.run_blocking(count) == 0
+
+
+def test_many_are_refused_before_any_is_written(engine: Engine) -> None:
+    """Also when the caller goes on after the refusal: all or none."""
+
+    def write(tx: Transaction) -> None:
+        with pytest.raises(InvalidKey):
+            engine.enqueue_many(tx, [JobRequest(KIND), JobRequest(KIND, key="x" * 201)])
+        engine.enqueue(tx, KIND)
+
+    engine.database.run_blocking(write)
+    assert engine.database.run_blocking(count) == 1
+
+
+@pytest.mark.parametrize(
+    "args",
+    [{}, [], None, "text", 0, {"deep": [{"er": None}]}, {"quote": "'\"\\"}, {"large": "x" * 65_000}, {"ü": "☃ 🎬"},
+     {"backslash": "\\u0000"}],
+)  # fmt: skip
+def test_arguments_come_back_as_they_were(engine: Engine, args: Any) -> None:
+    def write(tx: Transaction) -> None:
+        engine.enqueue_many(tx, [JobRequest(KIND, args)])
+
+    engine.database.run_blocking(write)
+    [job] = engine.database.run_blocking(claim, engine, engine.database.run_blocking(hire))
+    assert job.args == args
+
+
+def test_a_key_of_200_characters_of_any_kind_is_taken(engine: Engine) -> None:
+    key = "ключ'\"\\%?" * 20 + "x" * 20
+
+    def write(tx: Transaction) -> str:
+        return engine.enqueue(tx, KIND, key=key).id
+
+    assert len(key) == 200
+    assert engine.database.run_blocking(live, engine.database.run_blocking(write)).key == key
+
+
+def test_a_job_is_rolled_back_with_its_callers_transaction(engine: Engine) -> None:
+    told: list[str] = []
+
+    def write_then_fail(tx: Transaction) -> None:
+        engine.enqueue(tx, KIND)
+        engine.enqueue_many(tx, [JobRequest(KIND, key="k")])
+        raise LookupError
+
+    unsubscribe = engine.database.signals.subscribe(lambda topic: told.append(topic))
+    with pytest.raises(LookupError):
+        engine.database.run_blocking(write_then_fail)
+    unsubscribe()
+    assert engine.database.run_blocking(count) == 0
+
+
+def test_a_kind_declared_by_another_process_can_be_enqueued_here(engine: Engine) -> None:
+    other = Engine(engine.database)
+
+    def write(tx: Transaction) -> str:
+        return other.enqueue(tx, "poster").id
+
+    database = engine.database
+    for _ in range(2):
+        row = database.run_blocking(live, database.run_blocking(write))
+        assert (row.lane, row.priority, row.max_attempts) == ("posters", 0, 9)
+
+
+def test_an_unknown_kind_is_told_with_those_there_are(engine: Engine) -> None:
+    with pytest.raises(UnknownKind) as raised:
+        engine.database.run_blocking(lambda tx: engine.enqueue(tx, "postr"))
+    assert raised.value.hint == "Declared kinds: poster, sample."
+
+
+def test_none_at_all_is_fine(engine: Engine) -> None:
+    assert engine.database.run_blocking(lambda tx: engine.enqueue_many(tx, [])) == []
+
+
+async def test_64_enqueue_at_once(engine: Engine) -> None:
+    def write(tx: Transaction, number: int) -> str:
+        return engine.enqueue(tx, KIND, {"number": number}).id
+
+    ids = await asyncio.gather(*(engine.database.run(write, number) for number in range(64)))
+    assert len(set(ids)) == 64
+    assert engine.database.run_blocking(count) == 64
