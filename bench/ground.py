@@ -77,9 +77,9 @@ class Ground:
                     continue
                 try:
                     figures[name].append(run())
-                except (children.ChildFailed, servers.ServerMissing) as failure:
-                    reasons[name] = str(failure)
-                    say(f"  {turn + 1}/{self.options.runs} {name}: {failure}")
+                except Exception as failure:  # noqa: BLE001 - whatever it was, it is the reason for this figure alone
+                    reasons[name] = reason(failure)
+                    say(f"  {turn + 1}/{self.options.runs} {name}: {reasons[name]}")
                 else:
                     say(f"  {turn + 1}/{self.options.runs} {name}: {readable(figures[name][-1])}")
         return {
@@ -93,9 +93,8 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def attempt(measure: Callable[[], float]) -> Measured:
-    """Measure once; a failure becomes the reason for the missing figure."""
-    try:
-        return Measured(measure())
-    except (children.ChildFailed, servers.ServerMissing) as failure:
-        return Measured(reason=str(failure))
+def reason(failure: Exception) -> str:
+    """Our own errors are whole sentences; others need their name to be understood."""
+    if isinstance(failure, children.ChildFailed | servers.ServerMissing):
+        return str(failure)
+    return f"{type(failure).__name__}: {failure}"

@@ -10,9 +10,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from bench import children, ours
-from bench.ground import Ground, say
+from bench.ground import Ground, reason, say
 from bench.rows import Measured, Row, limited
-from bench.servers import ServerMissing
 
 if TYPE_CHECKING:
     from longtake import JobKind
@@ -35,8 +34,8 @@ def rows_on(ground: Ground, dialect: str) -> list[Row]:
     jobs = ground.options.number(JOBS)
     try:
         busy, idle = observe(ground, dialect, jobs)
-    except (children.ChildFailed, ServerMissing) as failure:
-        share = growth = Measured(reason=str(failure))
+    except Exception as failure:  # noqa: BLE001 - whatever it was, it is the reason for the missing figures
+        share = growth = Measured(reason=reason(failure))
     else:
         share = Measured(100 * busy["processor"] / (CYCLES * CYCLE_SECONDS))
         growth = Measured((busy["peak"] - idle["peak"]) / 1_000_000)
@@ -103,6 +102,7 @@ def watch(url: str, jobs: int) -> dict[str, float]:
 
 async def work_and_count(url: str, jobs: int) -> dict[str, float]:
     import psutil  # type: ignore[import-untyped]
+
     from longtake import Worker
 
     looks: list[None] = []

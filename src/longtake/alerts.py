@@ -15,11 +15,11 @@ from sqlalchemy.dialects import postgresql, sqlite
 from longtake.clock import new_id
 from longtake.db.dialects import NOW, SQLITE, Identifier, Instant
 from longtake.engine.events import append_event
+from longtake.engine.queries import plain
 from longtake.engine.tables import metadata
 from longtake.errors import NotFound, StateConflict
 
 if TYPE_CHECKING:
-    from sqlalchemy import Row
     from sqlalchemy.sql.elements import ColumnElement
 
     from longtake.db import Transaction
@@ -101,7 +101,7 @@ def list_alerts(
     if before is not None:
         query = query.where(alerts.c.id < before)
     rows = tx.execute(query.order_by(alerts.c.id.desc()).limit(min(limit, LIST_LIMIT)))
-    return [_plain(row) for row in rows]
+    return [plain(row) for row in rows]
 
 
 def _resolve(tx: Transaction, *which: ColumnElement[bool]) -> bool:
@@ -115,11 +115,3 @@ def _resolve(tx: Transaction, *which: ColumnElement[bool]) -> bool:
 def _require(tx: Transaction, alert_id: str) -> None:
     if tx.execute(select(alerts.c.id).where(alerts.c.id == alert_id)).first() is None:
         raise NotFound(f"There is no alert {alert_id!r}.", hint="`longtake alerts list` shows those there are.")
-
-
-def _plain(row: Row[Any]) -> dict[str, Any]:
-    moments = {"first_at", "last_at", "resolved_at"}
-    return {
-        name: value.isoformat() if name in moments and value is not None else value
-        for name, value in row._mapping.items()  # noqa: SLF001 - SQLAlchemy's public name for a row's columns
-    }

@@ -32,7 +32,7 @@ _LIBRARY_LEVELS = {
     "uvicorn.error": logging.INFO,
     "uvicorn.access": logging.INFO,
     "sqlalchemy": logging.WARNING,
-    "alembic": logging.INFO,
+    "alembic": logging.WARNING,
     "asyncio": logging.WARNING,
 }
 # All but line feed and tab: a value must not be able to forge lines or to steer a terminal.

@@ -67,6 +67,20 @@ class Stage:
 
         tx.after_commit(committed)
 
+    def gate(self) -> asyncio.Event:
+        """Something for handlers to wait at."""
+        return asyncio.Event()
+
+    @staticmethod
+    def returning(*outcomes: Outcome) -> Callable[[Job], Awaitable[Outcome]]:
+        """Return a handler that ends in these ways, one after another."""
+        remaining = iter(outcomes)
+
+        async def handle(_job: Job) -> Outcome:
+            return next(remaining)
+
+        return handle
+
     def tell(self) -> None:
         """Let :meth:`until` look again."""
         self._changed.set()
@@ -98,6 +112,14 @@ class Stage:
         finally:
             worker.stop()
             await asyncio.wait_for(task, BOUND_SECONDS)
+
+
+def build(database: Database, *kinds: JobKind, **options: Any) -> Engine:
+    """Declare an engine with these kinds, or one sample kind, for tests that do by hand what workers do."""
+    engine = Engine(database, kinds or [JobKind(KIND, done)], **options)
+    database.run_blocking(engine.declare)
+    database.run_blocking(make_effects)
+    return engine
 
 
 async def until_read(database: Database, function: Callable[[Transaction], R], wanted: Callable[[R], bool]) -> R:
@@ -147,6 +169,15 @@ def hire(tx: Transaction, lease_seconds: float = 30.0) -> str:
     worker = new_id()
     register_worker(tx, worker, "test", None, lease_seconds)
     return worker
+
+
+def enqueue(engine: Engine, kind: str = KIND, args: Any = None, **options: Any) -> str:
+    """Enqueue one job in a transaction of its own and return its id."""
+
+    def write(tx: Transaction) -> str:
+        return engine.enqueue(tx, kind, args, **options).id
+
+    return engine.database.run_blocking(write)
 
 
 def claim(tx: Transaction, engine: Engine, worker: str, wanted: int = 100) -> list[Job]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import sqlalchemy.exc
+import structlog
 
 from longtake.db import Database, open_database
 from longtake.db.migrate import MigrationStatus, migrate_up, migration_status, require_current_schema
@@ -15,6 +16,7 @@ from longtake.redaction import redact_text
 from longtake.settings import Settings
 
 R = TypeVar("R")
+log = structlog.get_logger(__name__)
 
 #: Who has a SQLite file only for a moment: others wait for it instead of giving up.
 COMMAND = "a longtake command"
@@ -30,7 +32,10 @@ def open_for_service(settings: Settings, owner: str) -> Database:
     database may be shared with other versions of this program; there a person decides when to migrate.
     """
     if is_sqlite(settings.database_url):
-        patiently(migrate_up, settings.database_url)
+        pending = schema_status(settings).pending
+        if pending:
+            patiently(migrate_up, settings.database_url)
+            log.info("tables brought up to date", action="migrate", migrations=pending)
     else:
         clearly(settings.database_url, lambda: require_current_schema(settings.database_url))
     return patiently(lambda url: _open(settings, url, owner), settings.database_url)

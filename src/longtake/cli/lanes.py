@@ -59,9 +59,7 @@ def set_lane(
     if max_running is not None:
         changes["max_running"] = _number(max_running, "--max-running", int)
     if rate is not None:
-        count, _slash, seconds = (NONE, "", NONE) if rate == NONE else rate.partition("/")
-        changes["rate_count"] = _number(count, "--rate", int)
-        changes["rate_seconds"] = _number(seconds, "--rate", float)
+        changes["rate_count"], changes["rate_seconds"] = _read_rate(rate)
     if burst is not None:
         changes["burst"] = burst
     if spacing is not None:
@@ -106,8 +104,18 @@ def _number(text: str, option: str, kind: type[int] | type[float]) -> float | No
     try:
         return kind(text)
     except ValueError:
-        example = "10/60" if option == "--rate" else "5"
-        raise typer.BadParameter(f"{text!r} is not a number; example: {option} {example}", param_hint=option) from None
+        raise typer.BadParameter(
+            f"{text!r} is not {'a whole number' if kind is int else 'a number'}.", param_hint=option
+        ) from None
+
+
+def _read_rate(text: str) -> tuple[float | None, float | None]:
+    if text == NONE:
+        return None, None
+    count, slash, seconds = text.partition("/")
+    if not slash:
+        raise typer.BadParameter(f"{text!r} names no period; example: 10/60 for ten a minute", param_hint="--rate")
+    return _number(count, "--rate", int), _number(seconds, "--rate", float)
 
 
 def _rate(lane: Mapping[str, Any]) -> str | None:

@@ -108,7 +108,7 @@ class PostgresqlDatabase(Database):
             try:
                 return session.transact(function, arguments, user, read_only=read_only)
             except CommitUnknown as unknown:
-                if self._was_committed(session, unknown.transaction_id, give_up_at):
+                if self._was_committed(session, unknown, give_up_at):
                     unknown.transaction.committed()
                     result: R = unknown.result
                     return result
@@ -122,17 +122,19 @@ class PostgresqlDatabase(Database):
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
-    def _was_committed(self, session: Session, transaction_id: str, give_up_at: float) -> bool:
+    def _was_committed(self, session: Session, unknown: CommitUnknown, give_up_at: float) -> bool:
         """Ask what became of a transaction whose COMMIT got no answer."""
         while True:
             try:
-                status = session.transaction_status(transaction_id)
+                status = session.transaction_status(unknown.transaction_id, unknown.server_life)
             except (psycopg.Error, sqlalchemy.exc.DBAPIError) as error:
                 if not is_lost(error) or time.monotonic() > give_up_at:
                     raise DatabaseUnavailable(
                         "The connection was lost during COMMIT and the database cannot be asked what became of it."
                     ) from error
                 status = "in progress"
+            if status == "unknown":
+                raise DatabaseUnavailable("PostgreSQL was restarted during COMMIT; what became of it cannot be known.")
             if status != "in progress":
                 return status == "committed"
             if time.monotonic() > give_up_at:

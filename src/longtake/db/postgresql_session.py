@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import orjson
 import psycopg
+import psycopg.errors
 import psycopg.sql
 import sqlalchemy
 from psycopg.pq import TransactionStatus
@@ -15,6 +16,7 @@ from psycopg.types.string import TextLoader
 from sqlalchemy.pool import NullPool
 
 from longtake.db.database import Transaction
+from longtake.db.postgresql_errors import is_lost
 from longtake.errors import TransactionEnded
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ R = TypeVar("R")
 
 #: The role under which a user's own requests run: row level security holds for it without exception.
 API_ROLE = "longtake_api"
+#: Changes whenever the server starts anew, also after a crash under the same postmaster, which resets statistics.
+SERVER_LIFE = "SELECT concat_ws(' ', pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_bgwriter))"
 
 
 @dataclass(frozen=True)
@@ -80,9 +84,12 @@ class SessionOptions:
 class CommitUnknown(Exception):
     """The connection was lost while COMMIT was under way."""
 
-    def __init__(self, transaction_id: str, transaction: Transaction, result: Any, cause: Exception) -> None:
+    def __init__(
+        self, transaction_id: str, server_life: str, transaction: Transaction, result: Any, cause: Exception
+    ) -> None:
         super().__init__(transaction_id)
         self.transaction_id = transaction_id
+        self.server_life = server_life
         self.transaction = transaction
         self.result = result
         self.cause = cause
@@ -95,6 +102,7 @@ class Session:
         self._engine = engine
         self._core: Connection | None = None
         self._driver: psycopg.Connection[Any] | None = None
+        self._server_life = ""
 
     def transact(
         self, function: Callable[..., R], arguments: tuple[Any, ...], user: str | None, *, read_only: bool
@@ -111,8 +119,9 @@ class Session:
                 try:
                     cursor.execute("COMMIT", prepare=False)
                 except psycopg.OperationalError as error:
-                    if driver.broken and not read_only:
-                        raise CommitUnknown(transaction_id, transaction, result, error) from error
+                    # A server that is being stopped may say so instead of the answer, which may have been yes.
+                    if not read_only and (driver.broken or is_lost(error)):
+                        raise CommitUnknown(transaction_id, self._server_life, transaction, result, error) from error
                     raise
         except BaseException:
             self._abandon()
@@ -120,16 +129,24 @@ class Session:
         transaction.committed()
         return result
 
-    def transaction_status(self, transaction_id: str) -> str:
-        """Say what became of a transaction: committed, aborted or in progress."""
+    def transaction_status(self, transaction_id: str, server_life: str) -> str:
+        """Say what became of a transaction: committed, aborted, in progress or unknown.
+
+        A server that crashed gives the numbers of transactions it had not written down to others, so that after a
+        crash another transaction's commit cannot be told from ours.
+        """
         driver, _core = self._connected()
         try:
             row = driver.execute("SELECT pg_xact_status(%s::xid8)", (transaction_id,)).fetchone()
+        except psycopg.errors.InvalidParameterValue:
+            # "In the future": the server has lost it.
+            return "aborted"
         except psycopg.Error:
             self._abandon()
             raise
         # NULL: too old to be remembered, which cannot be one whose answer we are waiting for.
-        return str(row[0]) if row and row[0] else "aborted"
+        status = str(row[0]) if row and row[0] else "aborted"
+        return "unknown" if status == "committed" and server_life != self._server_life else status
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -147,6 +164,7 @@ class Session:
             # Core's own transaction is begun once and never ended.
             self._core = self._engine.connect()
             self._driver = cast("psycopg.Connection[Any]", self._core.connection.driver_connection)
+            self._server_life = _first_value(self._driver.execute(SERVER_LIFE))
         return self._driver, self._core
 
     @staticmethod
@@ -179,3 +197,8 @@ class Session:
         else:
             if driver.closed:
                 self.close()
+
+
+def _first_value(cursor: psycopg.Cursor[Any]) -> str:
+    row = cursor.fetchone()
+    return str(row[0]) if row else ""

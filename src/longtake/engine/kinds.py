@@ -27,6 +27,10 @@ class Steps:
 
     seconds: Sequence[float]
 
+    def __post_init__(self) -> None:
+        if not self.seconds or min(self.seconds) < 0:
+            raise InvalidDefinition(f"The back-off {self.seconds!r} must be one or more waits of 0 or more seconds.")
+
     def delay(self, attempt: int, _random: random.Random) -> float:
         """Return how long to wait after this attempt (the first is 1)."""
         return self.seconds[min(attempt, len(self.seconds)) - 1]

@@ -82,7 +82,8 @@ def show_job(tx: Transaction, job_id: str) -> dict[str, Any]:
 def plain(row: Row[Any]) -> dict[str, Any]:
     """Return a row as JSON can hold it: times as ISO text."""
     return {
-        name: value.isoformat() if isinstance(value, datetime) else value
+        # SQLAlchemy's names are a kind of str that not every JSON encoder takes.
+        str(name): value.isoformat() if isinstance(value, datetime) else value
         for name, value in row._mapping.items()  # noqa: SLF001 - SQLAlchemy's public name for a row's columns
     }
 

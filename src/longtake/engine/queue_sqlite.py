@@ -55,10 +55,16 @@ SELECT json_group_array(json_array({CLAIMED.replace(" args, memo,", " json(args)
 FROM jobs WHERE rowid IN (SELECT value FROM json_each(?))
 """
 
+# Three ranges instead of one comparison of row values, which SQLite would answer by reading the whole lane.
 NEXT_HEAD = """
-SELECT lane, kind, priority, seconds_until(due_at) FROM jobs INDEXED BY jobs_ready
-WHERE state = 'ready' AND (lane, kind, priority) > (?, ?, ?)
-ORDER BY lane, kind, priority, due_at LIMIT 1
+SELECT lane, kind, priority, seconds_until(due_at) FROM jobs WHERE rowid = coalesce(
+    (SELECT rowid FROM jobs INDEXED BY jobs_ready WHERE state = 'ready' AND lane = ?1 AND kind = ?2 AND priority > ?3
+     ORDER BY priority, due_at LIMIT 1),
+    (SELECT rowid FROM jobs INDEXED BY jobs_ready WHERE state = 'ready' AND lane = ?1 AND kind > ?2
+     ORDER BY kind, priority, due_at LIMIT 1),
+    (SELECT rowid FROM jobs INDEXED BY jobs_ready WHERE state = 'ready' AND lane > ?1
+     ORDER BY lane, kind, priority, due_at LIMIT 1)
+)
 """
 
 LANE_FLAGS = "SELECT name, limited, paused, coalesce(seconds_until(blocked_until), 0.0) FROM lanes"
