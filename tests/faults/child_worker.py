@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ from longtake.db.urls import postgresql_url
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from longtake import Job, Outcome, Settlement, Transaction
+    from longtake import Database, Job, Outcome, Settlement, Transaction
 
 #: One row for each job that ended well. A second one for the same job is an error.
 effects = Table(
@@ -58,8 +58,8 @@ class Plan:
     time_limit: float = 30.0
     #: Constants of Longtake that are too long for a test: module, name, value.
     constants: tuple[tuple[str, str, float], ...] = ()
-    #: After so long PostgreSQL ends a transaction in which nothing happens.
-    idle_seconds: float | None = None
+    #: Time limits of PostgreSQL connections that are too long for a test.
+    session: tuple[tuple[str, float], ...] = ()
     #: This process's wall clock is wrong by so much.
     clock_offset: float = 0.0
     #: The step ("claim", "settle" or "rescue") in whose transaction the child stands still until told to go.
@@ -151,9 +151,7 @@ def build_engine(plan: Plan, evidence: Evidence) -> Engine:
     """Return an engine as the plan wants it, with its fault built in."""
     behaviour = Behaviour(plan, evidence)
     clock = WrongClock(plan.clock_offset)
-    database = open_database(plan.url, clock=clock)
-    if plan.idle_seconds is not None:
-        database = PostgresqlDatabase(SessionOptions(postgresql_url(plan.url), idle_seconds=plan.idle_seconds))
+    database = _open(plan, clock)
     settle = _held(behaviour.settle, plan, evidence) if plan.hold == "settle" else behaviour.settle
     lane_of = {lane.name: lane.name for lane in plan.lanes}
     kinds = [
@@ -173,9 +171,15 @@ def build_engine(plan: Plan, evidence: Evidence) -> Engine:
         engine.queue.claim = _held(engine.queue.claim, plan, evidence)  # type: ignore[method-assign]
     if plan.hold == "rescue":
         longtake.engine.duties.rescue = _held(longtake.engine.duties.rescue, plan, evidence)
+    return engine
+
+
+def _open(plan: Plan, clock: SystemClock) -> Database:
     for module, name, value in plan.constants:
         setattr(importlib.import_module(module), name, value)
-    return engine
+    if plan.session:
+        return PostgresqlDatabase(replace(SessionOptions(postgresql_url(plan.url)), **dict(plan.session)))  # type: ignore[arg-type]
+    return open_database(plan.url, clock=clock)
 
 
 def _held(function: Callable[..., Any], plan: Plan, evidence: Evidence) -> Callable[..., Any]:

@@ -75,7 +75,7 @@ def test_f06_frozen_inside_a_claim_holds_up_the_others_no_longer_than_a_lease(po
     shipped = inspect.signature(Worker).parameters["lease_seconds"].default
     assert SessionOptions("").idle_seconds <= shipped / 2
     ids = lab.enqueue(3)
-    frozen = lab.start(hold="claim", idle_seconds=1.0)
+    frozen = lab.start(hold="claim", session=(("idle_seconds", 1.0),))
     lab.wait_for("holding", process=frozen.id)
     frozen.freeze()
     lab.let("go")

@@ -85,7 +85,8 @@ def age(moment: str | None) -> str:
 def duration(seconds: float) -> str:
     """Return a length of time in its largest sensible unit."""
     for unit, length in _UNITS:
-        if seconds >= 2 * length or unit == "s":
+        # 90 s rather than 2 min, but 1 h rather than 60 min.
+        if seconds >= 2 * length or seconds == length or unit == "s":
             return f"{max(seconds, 0) / length:.0f} {unit}"
     return ""
 

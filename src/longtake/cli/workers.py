@@ -1,5 +1,8 @@
 """`longtake workers list`."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import typer
 
 from longtake.cli.facts import AsJson
@@ -14,7 +17,7 @@ def workers() -> None:
 
 @app.command("list")
 def list_workers(as_json: AsJson = False) -> None:
-    """List the workers that are alive, with what each runs and how long its lease lasts."""
+    """List the workers with what each runs, and how long its lease lasts."""
     from longtake.cli.connection import ask
     from longtake.cli.output import age, print_json, print_table
 
@@ -24,13 +27,12 @@ def list_workers(as_json: AsJson = False) -> None:
         return
     print_table(
         ("worker", "name", "running", "started", "lease"),
-        [
-            (one["id"], one["name"], one["running"], age(one["started_at"]), _lease(one["lease_left_seconds"]))
-            for one in found["workers"]
-        ],
+        [(one["id"], one["name"], one["running"], age(one["started_at"]), _lease(one)) for one in found["workers"]],
         nothing="No worker is alive: jobs wait until `longtake serve` or `longtake worker` runs.",
     )
 
 
-def _lease(seconds: float) -> str:
-    return f"{seconds:.0f} s left" if seconds > 0 else f"over since {-seconds:.0f} s: its jobs are about to be rescued"
+def _lease(worker: Mapping[str, Any]) -> str:
+    if worker["alive"]:
+        return f"{worker['lease_left_seconds']:.0f} s left"
+    return "gone: its jobs go to the next worker"

@@ -80,12 +80,23 @@ def list_schedules(tx: Transaction) -> list[dict[str, Any]]:
     ]
 
 
-def list_workers(tx: Transaction) -> list[dict[str, Any]]:
-    """Return the workers that count as alive, with what each runs; a lease below zero is about to be rescued."""
+def list_workers(tx: Transaction, engine: Engine) -> list[dict[str, Any]]:
+    """Return the workers with what each runs. One that is not alive is about to lose its jobs to another.
+
+    Where one process has the database to itself, workers of others are gone, whatever their lease says.
+    """
+    incarnation = engine.database.incarnation
     running = _running(tx).by_worker
     left = seconds_until(workers.c.lease_until).label("lease_left_seconds")
     rows = tx.execute(select(workers, left).order_by(workers.c.started_at))
-    return [{**plain(row), "running": running[row.id]} for row in rows]
+    return [
+        {
+            **plain(row),
+            "alive": row.lease_left_seconds > 0 and incarnation in {None, row.incarnation},
+            "running": running[row.id],
+        }
+        for row in rows
+    ]
 
 
 def count_waiting(tx: Transaction, engine: Engine) -> dict[str, Any]:

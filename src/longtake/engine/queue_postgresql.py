@@ -1,7 +1,8 @@
 """PostgreSQL's hot statements: arrays in, one statement each.
 
 The claim's plan must not depend on statistics: each queue is one range of the partial index ``jobs_ready``, read in
-order and locked as it is read, so that concurrent claims never look at the same rows twice.
+order and locked as it is read, so that concurrent claims never look at the same rows twice. A locked row cannot move,
+so it is then changed by its place (ctid).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ RETURNING id
 
 CLAIM = f"""
 WITH picked AS (
-    SELECT job.id
+    SELECT job.place
     FROM (
         SELECT queue.* FROM unnest(%s::text[], %s::text[], %s::smallint[]) WITH ORDINALITY
             AS queue(lane, kind, priority, place)
@@ -41,7 +42,7 @@ WITH picked AS (
         ORDER BY place
     ) AS queue
     CROSS JOIN LATERAL (
-        SELECT id FROM jobs
+        SELECT ctid AS place FROM jobs
         WHERE state = 'ready' AND lane = queue.lane AND kind = queue.kind AND priority = queue.priority
           AND due_at <= now()
         ORDER BY due_at LIMIT %s FOR UPDATE SKIP LOCKED
@@ -49,7 +50,7 @@ WITH picked AS (
     LIMIT %s
 )
 UPDATE jobs SET state = 'running', lease_token = %s, worker = %s, attempt = attempt + 1, started_at = now()
-WHERE id = ANY(ARRAY(SELECT id FROM picked))
+WHERE ctid = ANY(ARRAY(SELECT place FROM picked))
 RETURNING {CLAIMED}
 """
 
@@ -84,8 +85,10 @@ WITH ending AS (
     SELECT id, attempt, outcome, worker, started_at, end_error FROM gone
 ), told AS (
     INSERT INTO events (type, subject, data)
-    SELECT 'job.' || end_state, id::text, jsonb_build_object('kind', kind, 'code', end_error ->> 'code',
-        'attempt', attempt, 'max_attempts', max_attempts)
+    SELECT 'job.' || end_state, id::text,
+           CASE WHEN end_error IS NULL THEN jsonb_build_object('kind', kind)
+                ELSE jsonb_build_object('kind', kind, 'code', end_error ->> 'code', 'attempt', attempt,
+                                        'max_attempts', max_attempts) END
     FROM gone
 )
 SELECT id FROM gone

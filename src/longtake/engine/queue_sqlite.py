@@ -90,8 +90,9 @@ FROM json_each(?) AS ran CROSS JOIN jobs ON jobs.id = ran.value ->> 0
 TELL = """
 INSERT INTO events (at, type, subject, data)
 SELECT now(), 'job.' || (ran.value ->> 2), jobs.id,
-       json_object('kind', jobs.kind, 'code', json_extract(ran.value ->> 4, '$.code'), 'attempt', jobs.attempt,
-                   'max_attempts', jobs.max_attempts)
+       CASE WHEN ran.value ->> 4 IS NULL THEN json_object('kind', jobs.kind)
+            ELSE json_object('kind', jobs.kind, 'code', json_extract(ran.value ->> 4, '$.code'),
+                             'attempt', jobs.attempt, 'max_attempts', jobs.max_attempts) END
 FROM json_each(?) AS ran CROSS JOIN jobs ON jobs.id = ran.value ->> 0
 """
 

@@ -59,6 +59,7 @@ class Worker:
         self._lanes = LanePump(self)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
+        self._waking = False
 
     @property
     def id(self) -> str:
@@ -142,8 +143,14 @@ class Worker:
     def _hear_signal(self, topic: str) -> None:
         if topic == "cancel":
             self.membership.beat_soon()
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self.rhythm.wake)
+        # A thousand enqueues a second are not a thousand wake-ups: one that is on its way stands for all.
+        if not self._waking and self._loop is not None and not self._loop.is_closed():
+            self._waking = True
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        self._waking = False
+        self.rhythm.wake()
 
 
 async def _first_failure_or(stop: Coroutine[Any, Any, Any], tasks: list[asyncio.Task[None]]) -> None:

@@ -124,6 +124,6 @@ def schedules_resume(tx: Transaction, _engine: Engine, *, names: Names) -> dict[
     return {"resumed": names}
 
 
-def workers_list(tx: Transaction, _engine: Engine) -> dict[str, Any]:
-    """List the workers that are alive, with what each runs and how long its lease lasts."""
-    return {"workers": list_workers(tx)}
+def workers_list(tx: Transaction, engine: Engine) -> dict[str, Any]:
+    """List the workers with what each runs, how long its lease lasts, and whether it is alive."""
+    return {"workers": list_workers(tx, engine)}

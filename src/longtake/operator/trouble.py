@@ -46,7 +46,7 @@ def health(tx: Transaction, engine: Engine) -> dict[str, Any]:
         "version": version("longtake"),
         "database": tx.dialect,
         "jobs": count_waiting(tx, engine),
-        "workers": len(list_workers(tx)),
+        "workers": sum(worker["alive"] for worker in list_workers(tx, engine)),
         "paused_lanes": [lane["name"] for lane in list_lanes(tx, engine) if lane["paused"]],
         "alerts": by_severity,
     }

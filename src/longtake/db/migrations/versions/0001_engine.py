@@ -259,7 +259,7 @@ def _postgresql() -> None:
     )
     # Dead rows, not depth, slow a queue: clean up early and without pauses.
     op.execute(
-        "ALTER TABLE jobs SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02,"
+        "ALTER TABLE jobs SET (autovacuum_vacuum_scale_factor = 0.02,"
         " autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0)"
     )
     # Users' requests run as longtake_api, the program itself as a member of longtake_engine.
