@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from longtake import Cancelled, Database, Done, Engine, JobKind, Outcome, Settlement
 from longtake.clock import new_id
-from longtake.engine.control import cancel, carry_out_cancels, request_cancel
+from longtake.engine.control import cancel, cancels_requested, carry_out_cancel, request_cancel
 from longtake.errors import NotFound, StateConflict
 from tests.engine.stage import (
     KIND,
@@ -51,13 +51,13 @@ def test_a_waiting_job_is_cancelled_in_the_callers_transaction(engine: Engine) -
     job_id = enqueue(engine, delay=60, key="k")
 
     def cancel_then_fail(tx: Transaction) -> None:
-        assert cancel(tx, job_id, "no longer wanted")
+        assert cancel(tx, engine, job_id, "no longer wanted")
         raise LookupError
 
     with pytest.raises(LookupError):
         run(cancel_then_fail)
     assert run(live, job_id).state == "ready"
-    assert run(cancel, job_id, "no longer wanted")
+    assert run(cancel, engine, job_id, "no longer wanted")
     row = run(ended, job_id)
     assert (row.state, row.attempt) == ("cancelled", 0)
     assert row.error == {"code": "CANCELLED", "message": "no longer wanted"}
@@ -72,7 +72,7 @@ def test_a_running_job_that_is_cancelled_has_its_attempt_remembered(engine: Engi
     worker = run(hire)
     job_id = enqueue(engine)
     run(claim, engine, worker)
-    assert run(cancel, job_id)
+    assert run(cancel, engine, job_id)
     [attempt] = run(attempts, job_id)
     assert (attempt.attempt, attempt.outcome, attempt.worker) == (1, "cancelled", worker)
     assert run(live, job_id) is None
@@ -83,8 +83,8 @@ def test_the_outcome_that_came_first_wins(engine: Engine) -> None:
     job_id = enqueue(engine)
     [job] = run(claim, engine, run(hire))
     assert run(finish, engine, job, Done())
-    assert not run(cancel, job_id)
-    assert not run(cancel, new_id())
+    assert not run(cancel, engine, job_id)
+    assert not run(cancel, engine, new_id())
     assert run(ended, job_id).state == "done"
     assert run(effects) == [(job_id, 1)]
 
@@ -103,18 +103,19 @@ def test_a_kind_that_is_unknown_here_is_cancelled_by_a_process_that_knows_it(eng
     job_id = enqueue(engine, delay=60)
     assert run(request_cancel, command_line, job_id) == "requested"
     assert run(live, job_id).cancel_requested_at is not None
-    assert run(carry_out_cancels, command_line) == 0
-    assert run(live, job_id) is not None
-    assert run(carry_out_cancels, engine) == 1
-    assert run(ended, job_id).state == "cancelled"
-    assert run(effects) == [(job_id, 2)]
-    assert run(carry_out_cancels, engine) == 0
+    assert run(cancels_requested, command_line) == []
+    assert run(cancels_requested, engine) == [job_id]
+    for _ in range(2):
+        run(carry_out_cancel, engine, job_id)
+        assert run(ended, job_id).state == "cancelled"
+        assert run(effects) == [(job_id, 2)]
+    assert run(cancels_requested, engine) == []
 
 
 def test_what_has_ended_or_never_was_cannot_be_cancelled(engine: Engine) -> None:
     run = engine.database.run_blocking
     job_id = enqueue(engine)
-    run(cancel, job_id)
+    run(cancel, engine, job_id)
     with pytest.raises(StateConflict, match=f"{job_id} is cancelled"):
         run(request_cancel, engine, job_id)
     unknown = new_id()
@@ -122,23 +123,24 @@ def test_what_has_ended_or_never_was_cannot_be_cancelled(engine: Engine) -> None
         run(request_cancel, engine, unknown)
 
 
-def test_one_cancel_that_cannot_be_settled_does_not_hold_up_the_others(stopped_database: Database) -> None:
+async def test_one_cancel_that_cannot_be_settled_does_not_hold_up_the_others(database: Database) -> None:
+    stage = Stage(database)
+
     def settle(tx: Transaction, settlements: Sequence[Settlement]) -> None:
         if any(one.job.args == "bad" for one in settlements):
             raise LookupError("the domain refuses")
         write_effects(tx, settlements)
 
-    engine = build(stopped_database, JobKind(KIND, done, settle))
-    run = stopped_database.run_blocking
-    bad, good = enqueue(engine, args="bad", delay=60), enqueue(engine, delay=60)
-    command_line = Engine(stopped_database)
-    for job_id in (bad, good):
-        run(request_cancel, command_line, job_id)
-    with pytest.raises(LookupError):
-        # Whatever of this round fails, the good one is not to wait for the bad one for ever.
-        for _ in range(3):
-            run(carry_out_cancels, engine)
-    assert run(ended, good) is not None
+    stage.settle = settle
+    await stage.start()
+    bad = await stage.enqueue("bad", delay=60)
+    good = [await stage.enqueue(delay=60) for _ in range(3)]
+    command_line = Engine(database)
+    for job_id in (bad, *good):
+        assert await database.run(request_cancel, command_line, job_id) == "requested"
+    async with stage.working():
+        await stage.until(lambda: {job for job, _outcome in stage.settled} == set(good))
+    assert (await database.read(live, bad)).state == "ready"
 
 
 async def test_a_running_handler_is_stopped_promptly_and_settled(database: Database) -> None:
@@ -187,7 +189,7 @@ async def test_a_result_after_the_cancel_has_no_effect(database: Database) -> No
     job_id = await stage.enqueue()
     async with stage.working(heartbeat_seconds=0.05):
         await stage.until(lambda: len(stage.started) == 1)
-        assert await database.run(cancel, job_id)
+        assert await database.run(cancel, stage.engine, job_id)
         gate.set()
         stage.handler = done
         other = await stage.enqueue()

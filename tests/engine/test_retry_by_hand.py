@@ -57,7 +57,7 @@ def test_it_waits_again_with_all_its_attempts(engine: Engine, clock: StoppedCloc
 def test_a_job_that_was_cancelled_before_it_ran_can_be_retried(engine: Engine) -> None:
     run = engine.database.run_blocking
     job_id = enqueue(engine)
-    run(cancel, job_id)
+    run(cancel, engine, job_id)
     run(retry, engine, job_id)
     assert [job.id for job in run(claim, engine, run(hire))] == [job_id]
 

@@ -21,6 +21,7 @@ import orjson
 from sqlalchemy import Column, Integer, MetaData, Table, Text, insert
 
 import longtake.engine.duties
+import longtake.engine.leases
 from longtake import Done, Engine, Fail, JobKind, JobRequest, Lane, Retry, Snooze, Steps, Worker, open_database
 from longtake.clock import SystemClock
 from longtake.db.postgresql import PostgresqlDatabase
@@ -130,10 +131,10 @@ class Behaviour:
             return Snooze(0.05)
         if (done := (job.memo or {}).get("retries", 0)) < retries:
             return Retry("AGAIN", "as asked", memo={"retries": done + 1})
-        return Done(then=[JobRequest(**request) for request in then])
+        return Done(then=[JobRequest(**request, subject=job.id) for request in then])
 
     async def _file_appears(self, name: str) -> None:
-        while not (self._folder / name).exists():
+        while not (self._folder / name).exists():  # noqa: ASYNC110 - another process makes it
             await asyncio.sleep(0.02)
 
     def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
@@ -170,7 +171,8 @@ def build_engine(plan: Plan, evidence: Evidence) -> Engine:
     if plan.hold == "claim":
         engine.queue.claim = _held(engine.queue.claim, plan, evidence)  # type: ignore[method-assign]
     if plan.hold == "rescue":
-        longtake.engine.duties.rescue = _held(longtake.engine.duties.rescue, plan, evidence)
+        rescue = longtake.engine.leases.rescue
+        setattr(longtake.engine.duties, "rescue", _held(rescue, plan, evidence))  # noqa: B010 - mypy sees no export
     return engine
 
 

@@ -20,7 +20,7 @@ from longtake.clock import new_id
 from tests.faults.child_worker import Plan, effects, main
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 #: Children are forked from a process that has imported everything, so that each starts in milliseconds.
@@ -49,6 +49,7 @@ class Child:
         self._process = _processes.Process(target=main, args=(plan,), daemon=True)
         self._process.start()
         self.id = self._process.pid or 0
+        self.died_at: float | None = None
 
     @property
     def alive(self) -> bool:
@@ -58,6 +59,7 @@ class Child:
         """Kill it outright and wait until it is gone."""
         self._signal(signal.SIGKILL)
         self.gone()
+        self.died_at = time.monotonic()
 
     def freeze(self) -> None:
         self._signal(signal.SIGSTOP)
@@ -109,6 +111,10 @@ class Lab:
         """Kill what is left."""
         for child in self.children:
             child.kill()
+
+    def deaths(self) -> dict[int, float]:
+        """Return when each killed child was gone for certain."""
+        return {child.id: child.died_at for child in self.children if child.died_at is not None}
 
     def let(self, name: str) -> None:
         """Let go on whatever waits for this file."""
@@ -186,16 +192,26 @@ class Lab:
 
     # -- what must hold after any fault --------------------------------------------------------------------------
 
-    def check(self, ids: list[str], *, quarantined: tuple[str, ...] = ()) -> None:
+    def quarantined(self) -> list[str]:
+        """Return the jobs that were ended because their workers died: each of them three times, the last time alone."""
+        rows = self.sql("SELECT id FROM jobs_ended WHERE state = 'failed' AND crashes = 2")
+        ids = [str(row[0]) for row in rows]
+        for job_id in ids:
+            assert self.job(job_id)["error"]["code"] == "CRASHED"
+            assert self.attempts(job_id).count("crashed") >= 3
+        return ids
+
+    def check(self, ids: Sequence[str], *, quarantined: Sequence[str] = ()) -> None:
         """None of the jobs is lost, each one's effect is there exactly once, and none was written without a run."""
-        ended = dict(self.sql("SELECT id, state FROM jobs_ended"))
-        ended = {str(job_id): state for job_id, state in ended.items()}
-        assert {job_id: ended.get(job_id) for job_id in ids if job_id not in quarantined} == dict.fromkeys(
-            (job_id for job_id in ids if job_id not in quarantined), "done"
-        )
+        ended = {str(job_id): state for job_id, state in self.sql("SELECT id, state FROM jobs_ended")}
+        wanted = {job_id: "failed" if job_id in quarantined else "done" for job_id in ids}
+        assert {job_id: ended.get(job_id, "lost") for job_id in ids} == wanted
         done = {job_id for job_id, state in ended.items() if state == "done"}
         assert [row[0] for row in self.sql("SELECT job_id FROM effects ORDER BY job_id")] == sorted(done)
         assert done <= {line["job"] for line in self.evidence("end")}
         # A second effect would have been refused, and its job would have tried again.
         doubled = "SELECT job_id FROM job_attempts WHERE CAST(error AS text) LIKE ?"
         assert self.sql(doubled, ("%SETTLE_FAILED%",)) == []
+        # Every follow-up was enqueued with its parent's end: never twice, and never without.
+        followed = "SELECT subject FROM jobs_ended WHERE subject IS NOT NULL GROUP BY subject HAVING count(*) > 1"
+        assert self.sql(followed) == []

@@ -89,7 +89,7 @@ async def test_f29_a_write_that_ends_in_a_time_out_takes_effect_once(
     worker = Worker(engine, lease_seconds=1.0, heartbeat_seconds=0.2, poll_seconds=0.1)
     working = asyncio.create_task(worker.run())
     async with asyncio.timeout(15):
-        while await database.read(_sql, "SELECT id FROM jobs"):
+        while await database.read(_sql, "SELECT id FROM jobs"):  # noqa: ASYNC110 - the condition is in the database
             await asyncio.sleep(0.02)
     worker.stop()
     await working

@@ -5,13 +5,16 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING
 
-from longtake import Engine, Worker, open_database
+from longtake import Engine, Worker
+from longtake.clock import new_id
 from longtake.db.postgresql_session import SessionOptions
 from longtake.engine.leases import bury, look_around, register_worker
 from longtake.engine.queue import QueueName
 from tests.faults.lab import wait_until
 
 if TYPE_CHECKING:
+    from longtake import Database, Transaction
+    from longtake.engine.claims import Claim
     from tests.faults.lab import Child, Lab
 
 WEDGED_SOON = ("longtake.engine.heartbeat", "WEDGED_GRACE_SECONDS", 0.5)
@@ -91,24 +94,19 @@ def test_f06_frozen_inside_a_claim_holds_up_the_others_no_longer_than_a_lease(po
     assert {lab.job(job)["crashes"] for job in [*ids, *again]} == {0}
 
 
-async def test_f06_a_buried_worker_can_claim_nothing(database_url: str) -> None:
-    database = open_database(database_url)
-    try:
-        engine = Engine(database, [])
-        await engine.start()
-        await database.run(register_worker, "00000000-0000-7000-8000-000000000001", "buried", "x", 30.0)
-        seen, _orphans = await database.read(look_around)
-        assert await database.run(bury, seen) == [seen[0].id]
+def test_f06_a_buried_worker_can_claim_nothing(database: Database) -> None:
+    engine = Engine(database)
+    database.run_blocking(register_worker, new_id(), "frozen", "another incarnation", 30.0)
+    [frozen], _orphans = database.run_blocking(look_around)
 
-        def enqueue_and_claim(tx):  # type: ignore[no-untyped-def]
-            tx.sql("INSERT INTO job_kinds (name, lane, priority, max_attempts) VALUES ('task', 'default', 2, 5)")
-            tx.sql("INSERT INTO jobs (kind) VALUES ('task')")
-            return engine.exchange(tx, [], [QueueName("default", "task", 2)], seen[0].id, 10, False)
+    def enqueue_and_claim(tx: Transaction) -> Claim:
+        engine.declare(tx)
+        tx.sql("INSERT INTO job_kinds (name, lane, priority, max_attempts) VALUES ('task', 'default', 2, 5)")
+        tx.sql("INSERT INTO jobs (kind) VALUES ('task')")
+        return engine.exchange(tx, [], [QueueName("default", "task", 2)], frozen.id, 1, look=False)
 
-        claim = await database.run(enqueue_and_claim)
-        assert claim.jobs == []
-    finally:
-        database.close()
+    assert database.run_blocking(bury, [frozen]) == [frozen.id]
+    assert database.run_blocking(enqueue_and_claim).jobs == []
 
 
 def test_f10_a_blocked_event_loop_keeps_its_leases(lab: Lab) -> None:

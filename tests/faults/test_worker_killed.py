@@ -71,7 +71,7 @@ def _rescue_delay(lease: float, look: float, phase: float) -> float:
     clock.advance(phase)
     for looks in itertools.count():
         age = phase + looks * look
-        if witness.dead([Seen("dead", 7, None, lease - age)]):
+        if witness.dead([Seen("dead", 7, None, lease - age), Seen("rescuer", looks, None, lease - 10)], "rescuer"):
             return age
         clock.advance(look)
     raise AssertionError

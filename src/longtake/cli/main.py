@@ -6,7 +6,7 @@ import typer
 
 from longtake.cli import alerts, jobs, kinds, lanes, migrate, schedules, workers
 from longtake.cli.facts import print_settings, print_version
-from longtake.cli.failures import EXIT_CODES, INTERRUPTED, end_quietly_on_closed_pipe, end_unexpectedly, end_with
+from longtake.cli.failures import EXIT_CODES, INTERRUPTED, end_unexpectedly, end_with
 from longtake.cli.processes import serve, worker
 from longtake.errors import LongtakeError
 
@@ -55,8 +55,6 @@ def main() -> None:
         app()
     except LongtakeError as error:
         end_with(error)
-    except BrokenPipeError:
-        end_quietly_on_closed_pipe()
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
     except Exception as error:  # noqa: BLE001 - the last place where a bug can still be explained

@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from longtake.cli.failures import end_quietly_on_closed_pipe
+
 #: In a pipe nothing is cut off or wrapped: programs such as grep read whole lines.
 PIPE_WIDTH = 1000
 STYLES = {
@@ -23,14 +25,12 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 def print_json(content: Any) -> None:
     """Print for programs."""
-    sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-    sys.stdout.flush()
+    _write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def print_line(text: str) -> None:
     """Print a sentence for people."""
-    sys.stdout.write(clean(text) + "\n")
-    sys.stdout.flush()
+    _write(clean(text) + "\n")
 
 
 def print_note(text: str) -> None:
@@ -48,7 +48,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, nothin
         table.add_row(*(_cell(value) for value in row))
         count += 1
     if count:
-        _console().print(table)
+        _print(table)
     else:
         print_note(nothing)
 
@@ -61,7 +61,7 @@ def print_facts(facts: Mapping[str, Any]) -> None:
     for name, value in facts.items():
         if value not in (None, "", [], {}):
             grid.add_row(name, _cell(value))
-    _console().print(grid)
+    _print(grid)
 
 
 def clean(text: str) -> str:
@@ -91,9 +91,21 @@ def duration(seconds: float) -> str:
     return ""
 
 
-def _console() -> Console:
+def _print(table: Table) -> None:
     width = None if sys.stdout.isatty() else PIPE_WIDTH
-    return Console(width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    console = Console(width=width, highlight=False, markup=False, emoji=False)
+    with console.capture() as captured:
+        console.print(table)
+    _write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
+
+
+def _write(text: str) -> None:
+    """Write at once; a reader who has gone ends the command without a word."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        end_quietly_on_closed_pipe()
 
 
 def _cell(value: Any) -> Text:

@@ -52,10 +52,13 @@ def claim_from_lane(
     if view is None:
         return Claim(next_in=LANE_BUSY_SECONDS)
     running = running_in(tx, name) if view.lane.max_running is not None else 0
-    starts, _after = permits(view.lane, view.state, running, wanted)
-    jobs = queue.claim(tx, queues, new_id(), worker, len(starts), limited=True) if starts else []
-    jobs.sort(key=_order)
-    starts, after = permits(view.lane, view.state, running, len(jobs))
+    starts, after = permits(view.lane, view.state, running, wanted)
+    jobs: list[Job] = []
+    if starts:
+        jobs = queue.claim(tx, queues, new_id(), worker, len(starts), limited=True)
+        jobs.sort(key=_order)
+        starts, after = permits(view.lane, view.state, running, len(jobs))
+    # Also without a start: after the clock went back, the wait that is left is counted from this moment on.
     if after != view.state:
         save_state(tx, name, after)
     full = view.lane.max_running is not None and running + len(jobs) >= view.lane.max_running

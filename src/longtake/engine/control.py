@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from longtake.db import Transaction
     from longtake.engine.engine import Engine
 
-CANCEL_BATCH = 100
 SHARED = [column.name for column in jobs_ended.columns if column.name not in {"state", "ended_at", "error"}]
 
 
@@ -56,19 +55,16 @@ def request_cancel(tx: Transaction, engine: Engine, job_id: str) -> str:
     return "requested"
 
 
-def cancels_requested(tx: Transaction) -> bool:
-    """Say whether any waiting job is to be cancelled."""
-    wanted = (jobs.c.cancel_requested_at.is_not(None), jobs.c.state == "ready")
-    return tx.execute(select(jobs.c.id).where(*wanted).limit(1)).first() is not None
-
-
-def carry_out_cancels(tx: Transaction, engine: Engine) -> int:
-    """Cancel the waiting jobs of our kinds for which somebody asked it. Running ones hear it from their worker."""
+def cancels_requested(tx: Transaction, engine: Engine) -> list[str]:
+    """Return the waiting jobs of our kinds that somebody wants cancelled. Running ones hear it from their worker."""
     wanted = (jobs.c.cancel_requested_at.is_not(None), jobs.c.state == "ready", jobs.c.kind.in_(engine.kinds))
-    query = select(jobs).where(*wanted).limit(CANCEL_BATCH).with_for_update(skip_locked=True)
-    rows = tx.execute(query).all()
-    _cancel_and_settle(tx, engine, rows)
-    return len(rows)
+    return list(tx.execute(select(jobs.c.id).where(*wanted)).scalars())
+
+
+def carry_out_cancel(tx: Transaction, engine: Engine, job_id: str) -> None:
+    """Cancel one of them, in a transaction of its own: one that cannot be settled must not hold up the others."""
+    wanted = (jobs.c.id == job_id, jobs.c.cancel_requested_at.is_not(None), jobs.c.state == "ready")
+    _cancel_and_settle(tx, engine, tx.execute(select(jobs).where(*wanted).with_for_update(skip_locked=True)).all())
 
 
 def retry(tx: Transaction, engine: Engine, job_id: str) -> None:

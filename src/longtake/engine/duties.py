@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from longtake.engine.control import cancels_requested, carry_out_cancels
+from longtake.engine.control import cancels_requested, carry_out_cancel
 from longtake.engine.hand import StopReason
 from longtake.engine.leases import Witness, bury, look_around, rescue
 from longtake.engine.schedules import fire_due, schedule_is_due
@@ -69,7 +69,7 @@ async def _repeat(duty: Callable[[], Awaitable[None]], interval: float) -> None:
 async def _rescue(worker: Worker, witness: Witness) -> None:
     database, engine = worker.database, worker.engine
     seen, orphans = await database.read(look_around)
-    dead = witness.dead([one for one in seen if one.id != worker.id])
+    dead = witness.dead(seen, worker.id)
     if dead:
         gone = await database.run(bury, dead)
         orphans += len(gone)
@@ -89,5 +89,10 @@ async def _fire(worker: Worker) -> None:
 
 
 async def _cancel(worker: Worker) -> None:
-    if await worker.database.read(cancels_requested):
-        await worker.database.run(carry_out_cancels, worker.engine)
+    for job_id in await worker.database.read(cancels_requested, worker.engine):
+        try:
+            await worker.database.run(carry_out_cancel, worker.engine, job_id)
+        except DatabaseError:
+            raise
+        except Exception:
+            log.exception("a cancel could not be settled", action="cancel", job_id=job_id)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from sqlalchemy import insert
 
-from longtake.db.dialects import POSTGRESQL, text_to_instant
+from longtake.db.dialects import NOW, POSTGRESQL, text_to_instant
 from longtake.engine.tables import events
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def append_event(
 ) -> None:
     """Write one event; it becomes visible with all else that the transaction did."""
     values = {"type": type, "subject": subject, "user_id": user_id, "data": data}
-    tx.execute(insert(events).values(**values))
+    tx.execute(insert(events).values(**values, at=NOW))
 
 
 READ_POSTGRESQL = """

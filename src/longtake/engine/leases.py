@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from longtake.engine.engine import Engine
 
 RESCUE_BATCH = 200
+#: A worker whose beats are taken has always more than this part of its lease left: beats are less than half apart.
+FRESH_PART = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +90,19 @@ class Witness:
         self._incarnation = incarnation
         self._since: dict[str, tuple[int, float]] = {}
 
-    def dead(self, seen: Sequence[Seen]) -> list[Seen]:
-        """Return the workers that both witnesses call dead."""
+    def dead(self, seen: Sequence[Seen], myself: str) -> list[Seen]:
+        """Return the others that both witnesses call dead.
+
+        Who could not beat lately is no judge: the database took nobody's beats, and all get a lease's time again.
+        """
         now = self._clock.monotonic()
         before, self._since = self._since, {}
+        if not any(one.id == myself and one.lease_left > self._lease * FRESH_PART for one in seen):
+            before = {}
         for one in seen:
             known = before.get(one.id)
             self._since[one.id] = known if known is not None and known[0] == one.beat else (one.beat, now)
-        return [one for one in seen if self._is_dead(one, now)]
+        return [one for one in seen if one.id != myself and self._is_dead(one, now)]
 
     def _is_dead(self, one: Seen, now: float) -> bool:
         if self._incarnation is not None and one.incarnation != self._incarnation:

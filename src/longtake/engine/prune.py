@@ -56,15 +56,15 @@ def prune_kind(database: Database, *, history_days: float, events_days: float) -
     """Return the kind that removes what is older than so many days."""
 
     async def prune(job: Job) -> Outcome:
-        place: Place | None = Place(*job.memo) if job.memo else Place()
+        place = Place(*job.memo) if job.memo else Place()
         stop_at = time.monotonic() + RUN_SECONDS
-        removed = 0
-        while place is not None:
-            removed = place.removed
+        while True:
+            following = await database.run(prune_page, place, history_days, events_days)
+            if following is None:
+                return Done(data={"removed": place.removed})
+            place = following
             if time.monotonic() >= stop_at:
                 return Snooze(0, memo=list(place))
-            place = await database.run(prune_page, place, history_days, events_days)
-        return Done(data={"removed": removed})
 
     return JobKind(KIND, prune, priority=Priority.LOW, time_limit=120.0)
 

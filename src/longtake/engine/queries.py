@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import literal_column, null, select
+from sqlalchemy import Text, literal_column, null, select
 
 from longtake.db.dialects import SQLITE, seconds_until
 from longtake.engine.tables import events, job_attempts, jobs, jobs_ended, workers
@@ -110,7 +110,7 @@ def _conditions(table: Table, which: JobFilter) -> list[ColumnElement[bool]]:
         if getattr(which, name) is not None
     ]
     if which.error_code is not None:
-        conditions.append(table.c.error.op("->>")(literal_column("'code'")) == which.error_code)
+        conditions.append(table.c.error.op("->>", return_type=Text())(literal_column("'code'")) == which.error_code)
     return conditions
 
 

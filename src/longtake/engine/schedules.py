@@ -11,6 +11,7 @@ from sqlalchemy import select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.db.dialects import NOW, SQLITE
+from longtake.engine.jobs import JobRequest
 from longtake.engine.tables import schedules
 from longtake.errors import InvalidDefinition, NotFound
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from longtake.db import Transaction
     from longtake.engine.engine import Engine
     from longtake.engine.jobs import Enqueued
+
+NAME_LIMIT = 100
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,10 @@ class Schedule:
     cron: str | None = None
 
     def __post_init__(self) -> None:
+        if not 0 < len(self.name) <= NAME_LIMIT:
+            raise InvalidDefinition(f"The schedule {self.name!r} must have a name of 1 to {NAME_LIMIT} characters.")
+        # What could not be enqueued at its time is refused now.
+        JobRequest(self.kind, self.args).checked_args()
         if (self.every is None) == (self.cron is None):
             raise InvalidDefinition(f"The schedule {self.name!r} needs either `every` or `cron`.")
         if self.every is not None and self.every < 1:

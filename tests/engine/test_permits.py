@@ -1,0 +1,207 @@
+"""The arithmetic of lanes: whatever is asked for whenever, no limit is ever broken, and none is held too long."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longtake import Lane
+from longtake.engine.lanes import (
+    HORIZON_SECONDS,
+    PERMIT_LONGEST,
+    RECOVERY_SECONDS,
+    SLOWDOWN_MOST,
+    LaneState,
+    next_permit,
+    permits,
+)
+from longtake.errors import InvalidDefinition
+
+#: Far below a microsecond, the databases' own unit.
+TOLERANCE = 1e-7
+
+
+@st.composite
+def timed_lanes(draw: st.DrawFn) -> Lane:
+    rate = draw(st.none() | st.tuples(st.integers(1, 50), st.floats(0.05, 120)))
+    burst = draw(st.integers(1, rate[0])) if rate else 1
+    spacing = draw(st.floats(0.01, 30)) if rate is None else draw(st.none() | st.floats(0.01, 30))
+    return Lane("any", rate=rate, burst=burst, spacing=spacing)
+
+
+#: One claim: how long after the one before, how many are wanted, how late they start (as part of the lifetime).
+claims = st.lists(
+    st.tuples(
+        st.floats(0, 0.2) | st.floats(0, 60), st.integers(1, 60), st.lists(st.floats(0, 1), min_size=60, max_size=60)
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+def after(state: LaneState, seconds: float) -> LaneState:
+    """Return the same state as it looks so much later."""
+
+    def moved(value: float | None) -> float | None:
+        return None if value is None else value - seconds
+
+    return replace(
+        state,
+        arrival=moved(state.arrival),
+        spaced=moved(state.spaced),
+        blocked=moved(state.blocked),
+        slowed=moved(state.slowed),
+    )
+
+
+def play(lane: Lane, asked: list[tuple[float, int, list[float]]], state: LaneState | None = None) -> list[float]:
+    """Return when handlers really start: at their permits' time or later, by up to the lifetime."""
+    state = state or LaneState()
+    now, starts = 0.0, []
+    for pause, wanted, lateness in asked:
+        now += pause
+        permitted, state = permits(lane, after(state, pause), 0, wanted)
+        starts += [
+            now + start + late * lane.permit_lifetime for start, late in zip(permitted, lateness, strict=False)
+        ]
+    return sorted(starts)
+
+
+@given(timed_lanes(), claims)
+def test_no_window_holds_more_starts_than_the_rate_allows(
+    lane: Lane, asked: list[tuple[float, int, list[float]]]
+) -> None:
+    if lane.rate is None:
+        return
+    count, period = lane.rate
+    starts = play(lane, asked)
+    for earlier, later in zip(starts, starts[count:], strict=False):
+        assert later - earlier >= period - TOLERANCE
+
+
+@given(timed_lanes(), claims)
+def test_starts_are_never_closer_than_the_spacing(lane: Lane, asked: list[tuple[float, int, list[float]]]) -> None:
+    starts = play(lane, asked)
+    for earlier, later in zip(starts, starts[1:], strict=False):
+        assert later - earlier >= (lane.spacing or 0.0) - TOLERANCE
+
+
+@given(timed_lanes(), claims)
+def test_what_is_waited_for_is_then_permitted(lane: Lane, asked: list[tuple[float, int, list[float]]]) -> None:
+    """Whoever comes back when told gets at least one start: nobody waits in vain."""
+    state = LaneState()
+    for pause, wanted, _lateness in asked:
+        _permitted, state = permits(lane, after(state, pause), 0, wanted)
+        wait = next_permit(lane, state)
+        permitted, _state = permits(lane, after(state, wait), 0, 1)
+        assert len(permitted) == 1
+        assert permitted[0] <= TOLERANCE
+
+
+@given(st.integers(1, 50), st.floats(0.5, 120), st.data())
+def test_an_idle_lane_permits_its_burst_at_once(count: int, period: float, data: st.DataObject) -> None:
+    burst = data.draw(st.integers(1, count))
+    lane = Lane("any", rate=(count, period), burst=burst)
+    permitted, state = permits(lane, LaneState(), 0, 1000)
+    assert permitted[:burst] == pytest.approx([0.0] * burst, abs=TOLERANCE)
+    assert all(start > TOLERANCE for start in permitted[burst:])
+    # After a whole quiet period (and what lateness takes) the burst is there again.
+    rested = after(state, (period + lane.permit_lifetime) * burst + HORIZON_SECONDS)
+    assert permits(lane, rested, 0, 1000)[0][:burst] == pytest.approx([0.0] * burst, abs=TOLERANCE)
+
+
+@given(timed_lanes(), st.floats(1, 1e7), claims)
+def test_a_clock_that_goes_back_blocks_no_longer_than_one_interval(
+    lane: Lane, jump: float, asked: list[tuple[float, int, list[float]]]
+) -> None:
+    state = LaneState()
+    for pause, wanted, _lateness in asked:
+        _permitted, state = permits(lane, after(state, pause), 0, wanted)
+    interval = 0.0
+    if lane.rate is not None:
+        interval = (lane.rate[1] + lane.permit_lifetime) / (lane.rate[0] - lane.burst + 1)
+    longest = max(interval, (lane.spacing or 0.0) + lane.permit_lifetime) + HORIZON_SECONDS
+    assert next_permit(lane, after(state, -jump)) <= longest + TOLERANCE
+
+
+@given(timed_lanes(), claims, claims, st.floats(1, 1e7))
+def test_a_clock_that_goes_back_breaks_no_limit(
+    lane: Lane,
+    before: list[tuple[float, int, list[float]]],
+    later: list[tuple[float, int, list[float]]],
+    jump: float,
+) -> None:
+    """Real time goes on while the clock says otherwise: starts on both sides of the jump keep the limits."""
+    state, now, starts = LaneState(), 0.0, []
+    for index, (pause, wanted, lateness) in enumerate([*before, *later]):
+        now += pause
+        state = after(state, pause)
+        if index == len(before):
+            state = after(state, -jump)
+        permitted, state = permits(lane, state, 0, wanted)
+        starts += [now + start + late * lane.permit_lifetime for start, late in zip(permitted, lateness, strict=False)]
+    starts.sort()
+    for earlier, last in zip(starts, starts[1:], strict=False):
+        assert last - earlier >= (lane.spacing or 0.0) - TOLERANCE
+    if lane.rate is not None:
+        for earlier, last in zip(starts, starts[lane.rate[0] :], strict=False):
+            assert last - earlier >= lane.rate[1] - TOLERANCE
+
+
+@given(st.integers(1, 20), st.integers(0, 40), st.integers(0, 40))
+def test_no_more_run_than_may(most: int, running: int, wanted: int) -> None:
+    permitted, state = permits(Lane("any", max_running=most), LaneState(), running, wanted)
+    assert len(permitted) == max(0, min(wanted, most - running))
+    assert state == LaneState()
+
+
+@given(timed_lanes(), st.floats(0.001, 1000))
+def test_a_blocked_lane_permits_nothing_until_its_time(lane: Lane, blocked: float) -> None:
+    state = LaneState(blocked=blocked)
+    assert permits(lane, state, 0, 10)[0] == []
+    assert next_permit(lane, state) == blocked
+    assert permits(lane, after(state, blocked), 0, 10)[0] != []
+
+
+@given(st.floats(1, SLOWDOWN_MOST), st.floats(0, 3600))
+def test_a_slowed_lane_recovers_by_halves(slowdown: float, quiet: float) -> None:
+    state = LaneState(slowdown=slowdown, slowed=-quiet)
+    halvings = quiet // RECOVERY_SECONDS
+    assert state.factor() == pytest.approx(max(1.0, slowdown / 2**halvings))
+    assert LaneState(slowdown=slowdown, slowed=quiet + 1).factor() == slowdown
+
+
+@given(timed_lanes(), st.sampled_from([2.0, 4.0, 16.0]))
+def test_a_slowed_lane_has_longer_intervals(lane: Lane, factor: float) -> None:
+    _starts, usual = permits(lane, LaneState(), 0, 1)
+    _starts, slowed = permits(lane, LaneState(slowdown=factor, slowed=0.0), 0, 1)
+    if lane.rate is not None:
+        assert slowed.arrival == pytest.approx((usual.arrival or 0.0) * factor)
+    if lane.spacing is not None:
+        assert slowed.spaced == pytest.approx((usual.spaced or 0.0) * factor)
+
+
+@given(timed_lanes())
+def test_a_permit_lives_briefly(lane: Lane) -> None:
+    assert 0 < lane.permit_lifetime <= PERMIT_LONGEST
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": ""},
+        {"name": "x" * 101},
+        {"max_running": 0},
+        {"rate": (0, 1.0)},
+        {"rate": (1, 0.0)},
+        {"rate": (5, 1.0), "burst": 6},
+        {"burst": 0},
+        {"spacing": 0.0},
+    ],
+)
+def test_a_lane_that_cannot_work_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(InvalidDefinition):
+        Lane(**({"name": "any"} | wrong))  # type: ignore[arg-type]

@@ -1,0 +1,153 @@
+"""Stopping real processes: in order by the first signal, at once by the second."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from longtake import Engine, Transaction, migrate_up, open_database
+from longtake.app import Application
+from longtake.db.ownership import FileOwnership
+from longtake.settings import Settings
+from tests.service import slow_app
+from tests.service.processes import PATIENCE_SECONDS, Place, wait_for
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+APP = ("--app", "tests.service.slow_app:register")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A place whose database holds one slow job."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))  # noqa: PTH120
+    place = Place(tmp_path, {"PYTHONPATH": root})
+    url = f"sqlite:///{place.data}/longtake.db"
+    migrate_up(url)
+    enqueue(url, place)
+    return place
+
+
+def enqueue(url: str, place: Place, kind: str = "slow") -> str:
+    database = open_database(url)
+    try:
+        engine = Application(Settings(data_dir=place.data), database).build(slow_app.register)
+
+        def write(tx: Transaction) -> str:
+            engine.declare(tx)
+            return engine.enqueue(tx, kind, {"sign": str(sign(place))}).id
+
+        return database.run_blocking(write)
+    finally:
+        database.close()
+
+
+def sign(place: Place) -> Path:
+    return place.folder / "begun"
+
+
+def job(place: Place) -> Any:
+    with closing(sqlite3.connect(place.data / "longtake.db")) as connection:
+        return connection.execute("SELECT state, attempt FROM jobs WHERE kind = 'slow'").fetchone()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_first_signal_gives_jobs_back_unspent_and_leaves_nothing_behind(
+    place: Place, number: signal.Signals
+) -> None:
+    place.settings["LONGTAKE_STOP_GRACE_SECONDS"] = "0.2"
+    with place.server(*APP) as server:
+        wait_for(sign(place).exists, "the job's start")
+        assert job(place) == ("running", 1)
+        assert server.stop(number) == 0, server.log.read_text()
+    assert job(place) == ("ready", 0)
+    assert not (place.data / "server.json").exists()
+    assert "Traceback" not in server.log.read_text()
+
+
+def test_a_stopping_server_says_that_it_is_not_ready_and_the_second_signal_ends_it_at_once(place: Place) -> None:
+    place.settings["LONGTAKE_STOP_GRACE_SECONDS"] = "120"
+    with place.server(*APP) as server:
+        wait_for(sign(place).exists, "the job's start")
+        server.process.send_signal(signal.SIGTERM)
+        answer = wait_for(lambda: (found := server.request("GET", "/readyz")).status == 503 and found, "the stopping")
+        assert answer.json["checks"]["worker"] == "this process is stopping"
+        assert server.request("GET", "/healthz").status == 200
+        started = time.monotonic()
+        assert server.stop(signal.SIGTERM) == -signal.SIGTERM
+        assert time.monotonic() - started < 5
+    assert job(place) == ("running", 1)
+    with place.server(*APP) as server:
+        # Killed, not lost: the new owner takes it over at once.
+        wait_for(lambda: job(place) == ("running", 2), "the rescue")
+
+
+def test_a_worker_alone_stops_in_order_as_well(place: Place) -> None:
+    place.settings["LONGTAKE_STOP_GRACE_SECONDS"] = "0.2"
+    command = [sys.executable, "-m", "longtake", "worker", *APP, "--concurrency", "3"]
+    process = subprocess.Popen(command, cwd=place.folder, env=place.environment, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(sign(place).exists, "the job's start")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=PATIENCE_SECONDS) == 0
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    assert job(place) == ("ready", 0)
+
+
+def test_a_server_without_a_worker_runs_nothing(place: Place) -> None:
+    with place.server("--no-worker", *APP) as server:
+        assert server.operate("workers.list").json == {"workers": []}
+        assert job(place) == ("ready", 0)
+        assert server.stop() == 0
+
+
+def test_ctrl_c_ends_a_command_without_a_word(place: Place) -> None:
+    ownership = FileOwnership(place.data / "longtake.db", "longtake worker")
+    command = [sys.executable, "-X", "importtime", "-m", "longtake", "jobs", "list"]
+    process = subprocess.Popen(command, cwd=place.folder, env=place.environment, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr
+        # What it imports last says that it has got to work: it waits for the file now.
+        said = ""
+        while "longtake.db.migrations" not in said and "alembic.runtime" not in said:
+            said = process.stderr.readline()
+            assert said, "the command ended before it was interrupted"
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+        assert process.wait(timeout=PATIENCE_SECONDS) == 130
+        assert "Traceback" not in rest
+        assert "longtake:" not in rest
+    finally:
+        ownership.release()
+        if process.stderr:
+            process.stderr.close()
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def test_what_is_declared_too_late_or_used_too_early_is_refused(place: Place) -> None:
+    from longtake.errors import InvalidApplication
+
+    database = open_database(f"sqlite:///{place.data}/longtake.db")
+    try:
+        application = Application(Settings(data_dir=place.data), database)
+        with pytest.raises(InvalidApplication, match="only after all has been declared"):
+            _ = application.engine
+        assert isinstance(application.build(), Engine)
+        with pytest.raises(InvalidApplication, match="not later"):
+            slow_app.register(application)
+    finally:
+        database.close()
