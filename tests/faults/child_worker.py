@@ -231,4 +231,5 @@ def main(plan: Plan) -> None:
     log = os.open(plan.folder / f"log-{os.getpid()}", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     for stream in (sys.stdout, sys.stderr):
         os.dup2(log, stream.fileno())
+        stream.reconfigure(line_buffering=True)  # type: ignore[attr-defined]
     asyncio.run(work(plan))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 
-@dataclass
+@dataclass(eq=False)
 class Run:
     """One run of a job's handler in one process, in seconds of the machine's monotonic clock."""
 
@@ -62,13 +62,18 @@ def without_zombies(found: Iterable[Run], sleeps: Sequence[Sleep]) -> list[Run]:
     return kept
 
 
-def most_at_once(found: Iterable[Run]) -> int:
-    """Return how many ran side by side at most."""
-    changes = [(run.began_at, 1) for run in found] + [(run.ended_at, -1) for run in found]
-    running = most = 0
-    for _at, change in sorted(changes):
-        running += change
-        most = max(most, running)
+def crowd(found: Iterable[Run]) -> list[Run]:
+    """Return those that ran side by side when most did."""
+    changes = [(run.began_at, 1, run) for run in found]
+    changes += [(run.ended_at, -1, run) for _at, _change, run in changes]
+    running: list[Run] = []
+    most: list[Run] = []
+    for _at, change, run in sorted(changes, key=lambda one: one[:2]):
+        if change > 0:
+            running.append(run)
+        else:
+            running.remove(run)
+        most = max(most, list(running), key=len)
     return most
 
 

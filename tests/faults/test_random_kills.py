@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake import Lane
-from tests.faults.runs import most_at_once, runs
+from tests.faults.runs import crowd, runs
 
 if TYPE_CHECKING:
     from tests.faults.lab import Child, Lab
@@ -59,7 +59,7 @@ def test_killed_at_random_points_nothing_is_lost_or_done_twice(lab: Lab) -> None
     followed = lab.sql("SELECT count(*) FROM jobs_ended WHERE subject IS NOT NULL")
     assert followed == [(len(parents & done),)]
     narrow = [run for run in runs(lab.evidence(), lab.deaths()) if run.lane == "narrow"]
-    assert most_at_once(narrow) <= 3
+    assert len(crowd(narrow)) <= 3
 
 
 @pytest.mark.parametrize("step", ["claim", "settle", "rescue"])

@@ -9,7 +9,7 @@ from longtake.cli.facts import AsJson
 
 app = typer.Typer(help="See and answer what needs a person's eye.", no_args_is_help=True)
 
-Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="One or more alert ids.")]
+Ids = Annotated[list[str], typer.Argument(metavar="ID", help="One or more alert ids.")]
 
 
 @app.command("list")

@@ -1,4 +1,4 @@
-"""`longtake settings` and `longtake version`."""
+"""`longtake health`, `longtake settings` and `longtake version`."""
 
 from dataclasses import asdict
 from importlib.metadata import version
@@ -7,6 +7,28 @@ from typing import Annotated
 import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def print_health(as_json: AsJson = False) -> None:
+    """Say how things are: what waits and runs, who works, what is paused, which alerts are live."""
+    from longtake.cli.connection import ask
+    from longtake.cli.output import count, print_facts, print_json
+
+    found = ask("health")
+    if as_json:
+        print_json(found)
+        return
+    print_facts(
+        {
+            "jobs that wait": count(found["jobs"], "ready"),
+            "jobs that run": found["jobs"]["running"],
+            "workers alive": found["workers"] or "none: jobs wait until `longtake serve` or `longtake worker` runs",
+            "paused lanes": ", ".join(found["paused_lanes"]) or "none",
+            "live alerts": ", ".join(f"{number} {name}" for name, number in found["alerts"].items()) or "none",
+            "database": found["database"],
+            "version": found["version"],
+        }
+    )
 
 
 def print_settings(as_json: AsJson = False) -> None:

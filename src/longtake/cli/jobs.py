@@ -10,7 +10,7 @@ from longtake.cli.failures import REFUSED
 
 app = typer.Typer(help="See, retry and cancel jobs.", no_args_is_help=True)
 
-Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="One or more job ids.")]
+Ids = Annotated[list[str], typer.Argument(metavar="ID", help="One or more job ids.")]
 PAGE = 500
 
 
@@ -85,7 +85,7 @@ def show(job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.
 
 @app.command()
 def retry(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="One or more job ids.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="One or more job ids.")] = None,
     failed: Annotated[bool, typer.Option("--failed", help="All failed jobs, instead of ids.")] = False,
     kind: Annotated[str | None, typer.Option(help="With --failed: only jobs of this kind.")] = None,
     error_code: Annotated[

@@ -8,7 +8,7 @@ from longtake.cli.facts import AsJson
 
 app = typer.Typer(help="See and pause kinds of jobs.", no_args_is_help=True)
 
-Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="One or more job kinds.")]
+Names = Annotated[list[str], typer.Argument(metavar="NAME", help="One or more job kinds.")]
 
 
 @app.command("list")

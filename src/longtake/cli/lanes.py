@@ -11,7 +11,7 @@ app = typer.Typer(
     help="See and change how many jobs may run at once, and how often one may start.", no_args_is_help=True
 )
 
-Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="One or more lanes.")]
+Names = Annotated[list[str], typer.Argument(metavar="NAME", help="One or more lanes.")]
 NONE = "none"
 
 

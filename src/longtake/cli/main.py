@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from longtake.cli import alerts, jobs, kinds, lanes, migrate, schedules, workers
-from longtake.cli.facts import print_settings, print_version
+from longtake.cli.facts import print_health, print_settings, print_version
 from longtake.cli.failures import EXIT_CODES, INTERRUPTED, end_unexpectedly, end_with
 from longtake.cli.processes import serve, worker
 from longtake.errors import LongtakeError
@@ -30,6 +30,7 @@ app.add_typer(schedules.app, name="schedules")
 app.add_typer(workers.app, name="workers")
 app.add_typer(alerts.app, name="alerts")
 app.add_typer(migrate.app, name="migrate")
+app.command("health")(print_health)
 app.command("settings")(print_settings)
 app.command("version")(print_version)
 

@@ -9,7 +9,7 @@ from longtake.cli.facts import AsJson
 
 app = typer.Typer(help="See, run and pause what runs by the clock.", no_args_is_help=True)
 
-Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="One or more schedules.")]
+Names = Annotated[list[str], typer.Argument(metavar="NAME", help="One or more schedules.")]
 
 
 @app.command("list")

@@ -9,9 +9,11 @@ import structlog
 
 from longtake.engine.control import cancels_requested, carry_out_cancel
 from longtake.engine.hand import StopReason
-from longtake.engine.leases import Witness, bury, look_around, rescue
+from longtake.engine.leases import Witness, bury, look_around, orphans, rescue, set_aside
+from longtake.engine.persistence import PASSING
 from longtake.engine.schedules import fire_due, schedule_is_due
 from longtake.errors import DatabaseError
+from longtake.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -67,19 +69,40 @@ async def _repeat(duty: Callable[[], Awaitable[None]], interval: float) -> None:
 
 
 async def _rescue(worker: Worker, witness: Witness) -> None:
-    database, engine = worker.database, worker.engine
-    seen, orphans = await database.read(look_around)
+    database = worker.database
+    seen, orphaned = await database.read(look_around)
     dead = witness.dead(seen, worker.id)
     if dead:
         gone = await database.run(bury, dead)
-        orphans += len(gone)
+        orphaned += len(gone)
         log.warning("workers are dead, rescuing their jobs", action="bury", workers=gone)
-    while orphans:
-        rescued = await database.run(rescue, engine)
+    while orphaned:
+        rescued = await _rescue_batch(worker)
         if not rescued:
             return
         log.warning("jobs rescued", action="rescue", count=rescued)
         worker.rhythm.wake()
+
+
+async def _rescue_batch(worker: Worker) -> int:
+    """Rescue many at once; when one of them cannot be settled, each by itself."""
+    database, engine = worker.database, worker.engine
+    try:
+        return await database.run(rescue, engine)
+    except PASSING:
+        raise
+    except Exception:
+        log.warning("a batch could not be rescued; rescuing one by one", action="rescue", exc_info=True)
+    rescued = 0
+    for job_id in await database.read(orphans):
+        try:
+            rescued += await database.run(rescue, engine, job_id)
+        except PASSING:
+            raise
+        except Exception as error:
+            log.exception("a rescued job could not be settled", action="rescue", job_id=job_id)
+            rescued += await database.run(set_aside, engine, job_id, redact_text(f"{type(error).__name__}: {error}"))
+    return rescued
 
 
 async def _fire(worker: Worker) -> None:
@@ -92,7 +115,7 @@ async def _cancel(worker: Worker) -> None:
     for job_id in await worker.database.read(cancels_requested, worker.engine):
         try:
             await worker.database.run(carry_out_cancel, worker.engine, job_id)
-        except DatabaseError:
+        except PASSING:
             raise
         except Exception:
             log.exception("a cancel could not be settled", action="cancel", job_id=job_id)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 BATCH = 200
-UNSETTLED_SECONDS = 300.0
 
 
 class Finishing:
@@ -108,4 +107,4 @@ class Finishing:
                 self.add(verdict)
             except Exception:
                 log.exception("the failure could not be settled either", action="settle", job_id=job.id)
-                self.add(unsettled(job, worker, UNSETTLED_SECONDS, text))
+                self.add(unsettled(job, worker, text))

@@ -37,6 +37,8 @@ log = structlog.get_logger(__name__)
 PROGRESS_SECONDS = 1.0
 #: How long handlers get to react to being stopped, after the grace is over.
 LAST_SECONDS = 2.0
+#: A handler that forgot to return. Inside here None means something else: that the job is given back.
+NOTHING = Fail("NOT_AN_OUTCOME", "The handler returned None, not an outcome (Done, Snooze, Retry, Fail, Cancelled).")
 
 
 class StopReason(Enum):
@@ -64,7 +66,8 @@ class InHand:
         """End the handler; what it would have returned no longer counts."""
         if self.stop_reason is None:
             self.stop_reason = reason
-            if self.task is not None:
+            # A task that is cancelled before its first step never runs at all: it looks at the reason itself then.
+            if self.task is not None and self.started_at is not None:
                 self.task.cancel()
 
 
@@ -141,13 +144,19 @@ class Hand:
 
     async def _run(self, one: InHand) -> None:
         job = one.job
+        if one.stop_reason is not None:
+            self._conclude(one, _stopped(one))
+            return
         one.started_at = self._engine.clock.monotonic()
         log_context.set({"job_id": job.id, "job_kind": job.kind, "request_id": job.request_id or ""})
         outcome: Outcome | None
         try:
-            outcome = await one.kind.handler(job)
-        except asyncio.CancelledError:
-            outcome = _stopped(one)
+            returned: Outcome | None = await one.kind.handler(job)
+            outcome = NOTHING if returned is None else returned
+        except asyncio.CancelledError as error:
+            # A handler may raise this by itself, after awaiting something that was cancelled.
+            task = asyncio.current_task()
+            outcome = _stopped(one) if task is not None and task.cancelling() else _surprise(error)
         except Exception as error:  # noqa: BLE001 - a handler may raise anything; none of it may harm the worker
             outcome = _surprise(error)
         self._conclude(one, outcome)
@@ -232,7 +241,7 @@ def _stopped(one: InHand) -> Outcome | None:
     return None
 
 
-def _surprise(error: Exception) -> Retry:
+def _surprise(error: BaseException) -> Retry:
     code = error.code if isinstance(error, LongtakeError) else "UNEXPECTED"
     log.warning("handler raised", action="surprise", exc_info=error)
     return Retry(code, redact_text(f"{type(error).__name__}: {error}"))

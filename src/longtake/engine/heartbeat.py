@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 import structlog
 
 from longtake.engine.leases import Pulse, beat
-from longtake.engine.verdicts import judge_crash
+from longtake.engine.persistence import PASSING
+from longtake.engine.verdicts import judge_crash, unsettled
 from longtake.errors import LongtakeError
+from longtake.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from longtake.engine.engine import Engine
     from longtake.engine.hand import InHand
+    from longtake.engine.jobs import Job
 
 log = structlog.get_logger(__name__)
 
@@ -94,7 +97,18 @@ class Heartbeat:
             started = one.started_at
             if started is None or now - started < one.kind.time_limit + WEDGED_GRACE_SECONDS:
                 continue
-            if self._engine.database.run_blocking(self._engine.finish, [judge_crash(one.job, worker)]):
+            if self._take_away(one.job, worker):
                 log.error(
                     "handler wedged, job taken from it", action="abandon", job_id=one.job.id, job_kind=one.job.kind
                 )
+
+    def _take_away(self, job: Job, worker: str) -> bool:
+        run, finish = self._engine.database.run_blocking, self._engine.finish
+        try:
+            return bool(run(finish, [judge_crash(job, worker)]))
+        except PASSING:
+            raise
+        except Exception as error:
+            # One settle that cannot be had must not cost the worker its heartbeat, and with it all other jobs.
+            log.exception("a wedged job could not be settled", action="abandon", job_id=job.id, job_kind=job.kind)
+            return bool(run(finish, [unsettled(job, worker, redact_text(f"{type(error).__name__}: {error}"))]))

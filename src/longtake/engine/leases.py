@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, exists, func, insert, select, update
+from sqlalchemy import delete, exists, func, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.db.dialects import NOW, SQLITE, later, seconds_until
 from longtake.engine.jobs import Job
 from longtake.engine.outcomes import Fail
 from longtake.engine.tables import jobs, workers
-from longtake.engine.verdicts import judge_crash
+from longtake.engine.verdicts import judge_crash, unsettled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,9 +53,11 @@ class Seen:
 
 
 def register_worker(tx: Transaction, worker: str, name: str, incarnation: str | None, lease_seconds: float) -> None:
-    """Begin a worker's life."""
+    """Begin a worker's life. A second time changes nothing: the answer to the first may have been lost."""
     row = {"id": worker, "name": name, "incarnation": incarnation, "beat": 0}
-    tx.execute(insert(workers).values(**row, lease_until=later(lease_seconds), started_at=NOW))
+    begin = (sqlite if tx.dialect == SQLITE else postgresql).insert(workers)
+    begin = begin.values(**row, lease_until=later(lease_seconds), started_at=NOW)
+    tx.execute(begin.on_conflict_do_nothing(index_elements=["id"]))
 
 
 def beat(tx: Transaction, worker: str, lease_seconds: float) -> Pulse:
@@ -122,20 +125,32 @@ def bury(tx: Transaction, dead: Sequence[Seen]) -> list[str]:
     return gone
 
 
-def rescue(tx: Transaction, engine: Engine) -> int:
+def rescue(tx: Transaction, engine: Engine, only: str | None = None) -> int:
     """Give the jobs of workers that are gone to others, or end those that crash again and again.
 
     A job of a kind this process does not know may go back to the queue, but only one that knows it may end it.
     """
-    query = select(jobs).where(*_orphaned()).limit(RESCUE_BATCH).with_for_update(skip_locked=True, of=jobs)
+    query = select(jobs).where(*_orphaned(), *([jobs.c.id == only] if only else []))
     verdicts = []
-    for row in tx.execute(query):
+    for row in tx.execute(query.limit(RESCUE_BATCH).with_for_update(skip_locked=True, of=jobs)):
         verdict = judge_crash(job_from(row), row.worker)
         if isinstance(verdict.outcome, Fail) and row.kind not in engine.kinds:
             continue
         verdicts.append(verdict)
     if not verdicts:
         return 0
+    return len(engine.finish(tx, verdicts))
+
+
+def orphans(tx: Transaction) -> list[str]:
+    """Return the running jobs whose workers are gone."""
+    return list(tx.execute(select(jobs.c.id).where(*_orphaned())).scalars())
+
+
+def set_aside(tx: Transaction, engine: Engine, job_id: str, message: str) -> int:
+    """Let an orphan whose effects cannot be written wait for a while, without asking its settle."""
+    query = select(jobs).where(*_orphaned(), jobs.c.id == job_id).with_for_update(skip_locked=True, of=jobs)
+    verdicts = [unsettled(job_from(row), row.worker, message) for row in tx.execute(query)]
     return len(engine.finish(tx, verdicts))
 
 

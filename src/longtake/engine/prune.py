@@ -13,14 +13,15 @@ import uuid
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from sqlalchemy import delete, select, text
+import orjson
+from sqlalchemy import delete, select
 
-from longtake.db.dialects import SQLITE
+from longtake.db.dialects import POSTGRESQL, SQLITE, instant_to_text
 from longtake.engine.jobs import Priority
 from longtake.engine.kinds import JobKind
 from longtake.engine.outcomes import Done, Snooze
 from longtake.engine.schedules import Schedule, database_now
-from longtake.engine.tables import events, job_attempts, jobs_ended
+from longtake.engine.tables import job_attempts, jobs_ended
 
 if TYPE_CHECKING:
     from longtake.db import Database, Transaction
@@ -37,15 +38,26 @@ HISTORY, STRANGE_IDS, EVENTS = "history", "strange_ids", "events"
 FIRST_ID = str(uuid.UUID(int=0))
 LAST_ID = str(uuid.UUID(int=2**128 - 1))
 
-# The oldest by the primary key, which differs between the databases; by ctid PostgreSQL goes straight to the rows.
-OLDEST_EVENTS = {
-    True: "sequence IN (SELECT sequence FROM events ORDER BY sequence LIMIT :page)",
-    False: "ctid = ANY(ARRAY(SELECT ctid FROM events ORDER BY transaction_id, sequence LIMIT :page))",
+# Pages of events in the primary key's order, which differs between the databases. Each begins after the one before:
+# from the table's beginning PostgreSQL would walk over all that was just deleted, again and again. Rows are removed by
+# their place in the table: no plan can go wrong with that, however old the statistics are.
+EVENTS_PAGE = {
+    SQLITE: """
+SELECT transaction_id, sequence, rowid, at < ? FROM events WHERE sequence > ? ORDER BY sequence LIMIT ?
+""",
+    POSTGRESQL: """
+SELECT transaction_id::text::bigint, sequence, ctid::text, at < %s FROM events
+WHERE (transaction_id, sequence) > (%s::text::xid8, %s) ORDER BY transaction_id, sequence LIMIT %s
+""",
+}
+EVENTS_REMOVE = {
+    SQLITE: "DELETE FROM events WHERE rowid IN (SELECT value FROM json_each(?))",
+    POSTGRESQL: "DELETE FROM events WHERE ctid = ANY(%s::tid[])",
 }
 
 
 class Place(NamedTuple):
-    """Where the walk is: a stage, and the last id it has looked at."""
+    """Where the walk is: a stage, and the last it has looked at there (an id, or an event's place)."""
 
     stage: str = HISTORY
     after: str = FIRST_ID
@@ -78,8 +90,7 @@ def prune_page(tx: Transaction, place: Place, history_days: float, events_days: 
     """Remove one page of what is old enough; return where to go on, or None when nothing is left."""
     now = database_now(tx)
     if place.stage == EVENTS:
-        removed = _remove_events(tx, now - timedelta(days=events_days))
-        return Place(EVENTS, "", place.removed + removed) if removed else None
+        return _prune_events(tx, place, now - timedelta(days=events_days))
     cutoff = now - timedelta(days=history_days)
     end = _first_id_of(cutoff) if place.stage == HISTORY else LAST_ID
     ids, last = _page(tx, place.after, end, cutoff)
@@ -91,7 +102,7 @@ def prune_page(tx: Transaction, place: Place, history_days: float, events_days: 
     if place.stage == HISTORY:
         # A day of margin: clocks of other machines may be ahead, and none of their ids is strange.
         return Place(STRANGE_IDS, _first_id_of(now + timedelta(days=1)), place.removed + len(ids))
-    return Place(EVENTS, "", place.removed + len(ids))
+    return Place(EVENTS, "0:0", place.removed + len(ids))
 
 
 def _page(tx: Transaction, after: str, end: str, cutoff: datetime) -> tuple[list[str], str | None]:
@@ -103,10 +114,18 @@ def _page(tx: Transaction, after: str, end: str, cutoff: datetime) -> tuple[list
     return old, rows[-1].id if len(rows) == PAGE else None
 
 
-def _remove_events(tx: Transaction, cutoff: datetime) -> int:
-    """Remove those of the oldest page that are old enough. They stand in order of time, so none old means done."""
-    page = text(OLDEST_EVENTS[tx.dialect == SQLITE]).bindparams(page=PAGE)
-    return int(tx.execute(delete(events).where(page, events.c.at < cutoff)).rowcount)
+def _prune_events(tx: Transaction, place: Place, cutoff: datetime) -> Place | None:
+    """Remove a page's old events. They stand in order of time, so a page without any is the end."""
+    transaction_id, sequence = (int(part) for part in place.after.split(":"))
+    if tx.dialect == SQLITE:
+        rows = tx.sql(EVENTS_PAGE[SQLITE], (instant_to_text(cutoff), sequence, PAGE))
+    else:
+        rows = tx.sql(EVENTS_PAGE[POSTGRESQL], (cutoff, transaction_id, sequence, PAGE))
+    old = [row[2] for row in rows if row[3]]
+    if not old:
+        return None
+    tx.sql(EVENTS_REMOVE[tx.dialect], (orjson.dumps(old).decode() if tx.dialect == SQLITE else old,))
+    return Place(EVENTS, f"{rows[-1][0]}:{rows[-1][1]}", place.removed + len(old))
 
 
 def _first_id_of(moment: datetime) -> str:

@@ -20,6 +20,8 @@ CRASHES_BEFORE_ALONE = 2
 ERROR_TEXT_LIMIT = 2_000
 #: However long a server asks us to wait.
 RETRY_AFTER_LONGEST = 86_400.0
+#: How long a job waits whose effects nobody could write, not even those of its failure.
+UNSETTLED_SECONDS = 300.0
 
 
 class Verdict(NamedTuple):
@@ -38,7 +40,15 @@ class Verdict(NamedTuple):
 
 
 def judge(kind: JobKind, job: Job, outcome: Outcome, worker: str, random: random.Random) -> Verdict:
-    """Apply the kind's policy to an outcome."""
+    """Apply the kind's policy to an outcome; one that cannot be applied counts as none."""
+    try:
+        return _judge(kind, job, outcome, worker, random)
+    except Exception as error:  # noqa: BLE001 - a memo that is not JSON, a wait that is no number: a handler's mistakes
+        strange = f"The handler returned {type(outcome).__name__} that cannot be used: {error}."
+        return Verdict(job, Fail("NOT_AN_OUTCOME", strange), _failed(job, "NOT_AN_OUTCOME", strange))
+
+
+def _judge(kind: JobKind, job: Job, outcome: Outcome, worker: str, random: random.Random) -> Verdict:
     match outcome:
         case Done():
             return Verdict(job, outcome, Ending(job.id, job.lease_token, "done", "done", None))
@@ -83,9 +93,9 @@ def release(job: Job, worker: str | None, delay: float = 0.0) -> Verdict:
     return Verdict(job, None, change)
 
 
-def unsettled(job: Job, worker: str, delay: float, message: str) -> Verdict:
+def unsettled(job: Job, worker: str | None, message: str) -> Verdict:
     """Put a job back whose effects could not be written, without asking its settle again."""
-    return Verdict(job, None, _back(job, worker, delay, "retry", error=("SETTLE_FAILED", message)))
+    return Verdict(job, None, _back(job, worker, UNSETTLED_SECONDS, "retry", error=("SETTLE_FAILED", message)))
 
 
 def error_json(code: str, message: str) -> str:

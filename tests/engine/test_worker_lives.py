@@ -1,0 +1,309 @@
+"""A worker's standing: heartbeats, what it is told by them, and going on after it was taken for dead."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import select, text
+
+from longtake import Cancelled, Database, Done, Fail, Outcome, Retry, Settlement
+from longtake.clock import SystemClock
+from longtake.engine import heartbeat as heartbeat_module
+from longtake.engine.control import cancel, request_cancel
+from longtake.engine.tables import workers
+from tests.engine.stage import (
+    Stage,
+    add_effect,
+    attempts,
+    claim,
+    effects,
+    ended,
+    live,
+    until_read,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from longtake import Job, Transaction
+
+
+class LeapingClock(SystemClock):
+    """Real time, of which a test can let more pass at once."""
+
+    def __init__(self) -> None:
+        self.leap = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.leap
+
+
+def beats(tx: Transaction) -> dict[str, int]:
+    return {row.id: row.beat for row in tx.execute(select(workers.c.id, workers.c.beat))}
+
+
+def forget_workers(tx: Transaction) -> None:
+    tx.execute(text("DELETE FROM workers"))
+
+
+async def test_it_beats_while_it_lives_and_is_gone_afterwards(database: Database) -> None:
+    stage = Stage(database)
+    await stage.start()
+    async with stage.working(heartbeat_seconds=0.01) as worker:
+        await until_read(database, beats, lambda seen: seen.get(worker.id, 0) >= 3)
+    assert await database.read(beats) == {}
+
+
+async def test_it_beats_while_its_event_loop_is_blocked(database: Database) -> None:
+    stage = Stage(database)
+    await stage.start()
+    blocked, beaten = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        assert blocked.wait(20)
+        before = database.run_blocking(beats)
+        while database.run_blocking(beats)[worker.id] < before[worker.id] + 3:
+            pass
+        beaten.set()
+
+    async def block(_job: Job) -> Outcome:
+        blocked.set()
+        assert beaten.wait(20)
+        return Done()
+
+    stage.handler = block
+    async with stage.working(heartbeat_seconds=0.01) as worker:
+        watching = asyncio.create_task(asyncio.to_thread(watch))
+        await stage.enqueue()
+        await stage.until(lambda: len(stage.settled) == 1)
+        await watching
+
+
+async def test_taken_for_dead_it_goes_on_as_a_new_worker(database: Database) -> None:
+    stage = Stage(database)
+    await stage.start()
+    stopped = asyncio.Event()
+
+    async def run_on(_job: Job) -> Outcome:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+        return Done()
+
+    stage.handler = run_on
+    lost = await stage.enqueue()
+    async with stage.working(heartbeat_seconds=0.01, concurrency=1, lease_seconds=600.0) as worker:
+        await stage.until(lambda: len(stage.started) == 1)
+        before = worker.id
+
+        async def finish_at_once(_job: Job) -> Outcome:
+            return Done()
+
+        stage.handler = finish_at_once
+        await database.run(forget_workers)
+        await asyncio.wait_for(stopped.wait(), 20)
+        await until_read(database, beats, lambda seen: set(seen) == {worker.id})
+        assert worker.id != before
+        other = await stage.enqueue()
+        await stage.until(lambda: other in {job for job, _outcome in stage.settled})
+        # The lost one is an orphan now; a rescuer's turn comes.
+        assert (await database.read(ended, other)).worker == worker.id
+    assert not any(job == lost and isinstance(outcome, Done) for job, outcome in stage.settled)
+
+
+@pytest.mark.parametrize("concurrency", [1, 5])
+async def test_a_job_that_was_lost_leaves_room_for_the_next(database: Database, concurrency: int) -> None:
+    """Cancelled by the domain, its row is gone: nothing is left to finish, and yet the worker must go on."""
+    stage = Stage(database)
+    await stage.start()
+    gate = stage.gate()
+
+    async def wait(_job: Job) -> Outcome:
+        await gate.wait()
+        return Done()
+
+    stage.handler = wait
+    clock = LeapingClock()
+    stage.engine.clock = clock
+    running = [await stage.enqueue() for _ in range(concurrency)]
+    # A long poll: it is the loss itself that must wake the worker.
+    async with stage.working(heartbeat_seconds=0.01, concurrency=concurrency, poll_seconds=3600.0):
+        await stage.until(lambda: len(stage.started) == concurrency)
+        waiting = await stage.enqueue()
+        clock.leap += 5.0
+
+        def cancel_all(tx: Transaction) -> None:
+            for job_id in running:
+                assert cancel(tx, stage.engine, job_id)
+
+        await database.run(cancel_all)
+        await stage.until(lambda: waiting in {job.id for job in stage.started})
+        gate.set()
+        await stage.until(lambda: len(stage.settled) == 1)
+    assert stage.settled == [(waiting, Done())]
+
+
+async def test_a_claim_whose_answer_was_lost_is_returned_unspent(database: Database) -> None:
+    stage = Stage(database)
+    await stage.start()
+    clock = LeapingClock()
+    stage.engine.clock = clock
+    async with stage.working(heartbeat_seconds=0.01) as worker:
+        job_id = await stage.enqueue(delay=3600)
+
+        def claim_behind_its_back(tx: Transaction) -> list[Job]:
+            tx.execute(text("UPDATE jobs SET due_at = now()"))
+            return claim(tx, stage.engine, worker.id)
+
+        assert len(await database.run(claim_behind_its_back)) == 1
+        # Seen once as a stranger, and again when the answer cannot come any more.
+        await until_read(database, beats, lambda seen, first=await database.read(beats): _moved(seen, first))
+        assert (await database.read(live, job_id)).state == "running"
+        clock.leap += 60.0
+        await stage.until(lambda: len(stage.settled) == 1)
+    assert stage.started[0].attempt == 1
+    assert [one.outcome for one in await database.read(attempts, job_id)] == ["done"]
+
+
+def _moved(seen: dict[str, int], first: dict[str, int]) -> bool:
+    return all(seen[worker] >= beat + 3 for worker, beat in first.items())
+
+
+@pytest.mark.parametrize("settle_fails", [False, True])
+async def test_a_wedged_handler_loses_its_job_and_nothing_else(
+    database: Database, settle_fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeat_module, "WEDGED_GRACE_SECONDS", 10.0)
+    stage = Stage(database, time_limit=60.0)
+    await stage.start()
+    clock = LeapingClock()
+    stage.engine.clock = clock
+    end = stage.gate()
+
+    async def ignore_everything(job: Job) -> Outcome:
+        while job.args == "wedged" and not end.is_set():
+            try:
+                await end.wait()
+            except asyncio.CancelledError:
+                continue
+        return Done()
+
+    def settle(tx: Transaction, settlements: Sequence[Settlement]) -> None:
+        for one in settlements:
+            if settle_fails and isinstance(one.outcome, Retry):
+                raise LookupError("the domain refuses")
+            add_effect(tx, one.job.id, one.job.attempt)
+
+    stage.handler, stage.settle = ignore_everything, settle
+    job_id = await stage.enqueue("wedged")
+    async with stage.working(heartbeat_seconds=0.01, stop_grace_seconds=0.0) as worker:
+        await stage.until(lambda: len(stage.started) == 1)
+        clock.leap += 71.0
+        row = await until_read(
+            database, lambda tx: live(tx, job_id), lambda row: row.attempt > 1 or row.error is not None
+        )
+        assert row.error["code"] == ("SETTLE_FAILED" if settle_fails else "CRASHED")
+        # The worker itself is well: it beats, and runs other jobs.
+        await until_read(database, beats, lambda seen, first=await database.read(beats): _moved(seen, first))
+        other = await stage.enqueue()
+        await stage.until(lambda: (other, Done()) in stage.settled)
+        assert worker.id in await database.read(beats)
+        end.set()
+    assert (job_id, Done()) not in [pair for pair in stage.settled if stage.started[0].lease_token is None]
+    # One effect for each run that counted, and none of the wedged run's own.
+    numbers = [number for job, number in await database.read(effects) if job == job_id]
+    assert len(numbers) == len(set(numbers))
+
+
+class TestAlone:
+    """Suspects: jobs that were there when two workers died."""
+
+    @staticmethod
+    async def make_suspect(stage: Stage, job_id: str) -> None:
+        def mark(tx: Transaction) -> None:
+            tx.execute(text("UPDATE jobs SET crashes = 2 WHERE id = :id"), {"id": job_id})
+
+        await stage.database.run(mark)
+
+    async def test_a_suspect_runs_with_nothing_beside_it(self, database: Database) -> None:
+        stage = Stage(database)
+        await stage.start()
+        running: set[str] = set()
+        beside: dict[str, set[str]] = {}
+
+        async def watch(job: Job) -> Outcome:
+            running.add(job.id)
+            beside[job.id] = set(running)
+            if job.crashes:
+                alone.append((await database.read(live, job.id)).alone)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            beside[job.id] |= running
+            running.discard(job.id)
+            return Done()
+
+        alone: list[bool] = []
+        stage.handler = watch
+        ids = [await stage.enqueue() for _ in range(21)]
+        suspects = [ids[3], ids[12]]
+        for suspect in suspects:
+            await self.make_suspect(stage, suspect)
+        async with stage.working():
+            await stage.until(lambda: len(stage.settled) == 21)
+        assert [beside[suspect] for suspect in suspects] == [{suspect} for suspect in suspects]
+        assert alone == [True, True]
+
+    async def test_a_suspect_that_is_cancelled_while_it_waits_is_never_run(self, database: Database) -> None:
+        stage = Stage(database)
+        await stage.start()
+        gate = stage.gate()
+
+        async def wait(_job: Job) -> Outcome:
+            await gate.wait()
+            return Done()
+
+        stage.handler = wait
+        first = await stage.enqueue()
+        async with stage.working(heartbeat_seconds=0.01) as worker:
+            await stage.until(lambda: len(stage.started) == 1)
+            suspect = await stage.enqueue(delay=3600)
+            await self.make_suspect(stage, suspect)
+            await database.run(lambda tx: tx.execute(text("UPDATE jobs SET due_at = now() WHERE crashes > 0")) and None)
+            await until_read(database, lambda tx: live(tx, suspect), lambda row: row.state == "running")
+            assert await database.run(request_cancel, stage.engine, suspect) == "requested"
+            await until_read(database, beats, lambda seen, old=await database.read(beats): _moved(seen, old))
+            gate.set()
+            await stage.until(lambda: len(stage.settled) == 2)
+            assert len(worker.hand) == 0
+        assert dict(stage.settled) == {first: Done(), suspect: Cancelled()}
+        assert [job.id for job in stage.started] == [first]
+
+    async def test_a_suspect_that_wedges_alone_is_set_apart(self, database: Database) -> None:
+        stage = Stage(database, time_limit=60.0)
+        await stage.start()
+        clock = LeapingClock()
+        stage.engine.clock = clock
+        end = stage.gate()
+
+        async def wedge(_job: Job) -> Outcome:
+            while not end.is_set():
+                try:
+                    await end.wait()
+                except asyncio.CancelledError:
+                    continue
+            return Done()
+
+        stage.handler = wedge
+        job_id = await stage.enqueue()
+        await self.make_suspect(stage, job_id)
+        async with stage.working(heartbeat_seconds=0.01, stop_grace_seconds=0.0):
+            await stage.until(lambda: len(stage.started) == 1)
+            clock.leap += 71.0
+            row: Any = await until_read(database, lambda tx: ended(tx, job_id), lambda row: row is not None)
+            end.set()
+        assert (row.state, row.error["code"]) == ("failed", "CRASHED")
+        assert isinstance(stage.settled[0][1], Fail)

@@ -1,0 +1,174 @@
+"""Stopping: what runs may finish within the grace, the rest is given back with no attempt spent; it never hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from longtake import Database, Done, Lane, Outcome, Snooze, Worker
+from longtake.engine import hand as hand_module
+from longtake.engine.claims import Claim
+from longtake.engine.hand import StopReason
+from longtake.engine.leases import look_around, register_worker
+from tests.engine.stage import Stage, attempts, claim, live
+
+if TYPE_CHECKING:
+    from longtake import Job, Transaction
+
+
+async def test_what_runs_finishes_within_the_grace(database: Database) -> None:
+    stage = Stage(database)
+    await stage.start()
+    gate = stage.gate()
+
+    async def wait(_job: Job) -> Outcome:
+        await gate.wait()
+        return Done()
+
+    stage.handler = wait
+    ids = [await stage.enqueue() for _ in range(3)]
+    async with stage.working() as worker:
+        await stage.until(lambda: len(stage.started) == 3)
+        worker.stop()
+        later = await stage.enqueue()
+        gate.set()
+    assert {job for job, _outcome in stage.settled} == set(ids)
+    assert (await database.read(live, later)).attempt == 0
+    assert await database.read(look_around) == ([], 0)
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+async def test_what_does_not_finish_is_given_back_unspent(
+    database: Database, stubborn: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hand_module, "LAST_SECONDS", 0.05)
+    stage = Stage(database)
+    await stage.start()
+    end = stage.gate()
+
+    async def run_on(_job: Job) -> Outcome:
+        while not end.is_set():
+            try:
+                await end.wait()
+            except asyncio.CancelledError:
+                if not stubborn:
+                    raise
+        return Done()
+
+    stage.handler = run_on
+    job_id = await stage.enqueue()
+    async with stage.working(stop_grace_seconds=0.01):
+        await stage.until(lambda: len(stage.started) == 1)
+    row = await database.read(live, job_id)
+    assert (row.state, row.attempt, row.crashes, row.lease_token, row.worker) == ("ready", 0, 0, None, None)
+    assert await database.read(attempts, job_id) == []
+    # What a stubborn one still returns has no effect.
+    end.set()
+    assert stage.settled == []
+    assert await database.read(look_around) == ([], 0)
+
+
+async def test_a_snooze_that_lingers_is_written_at_the_stop(database: Database) -> None:
+    stage = Stage(database)
+    await stage.start()
+    stage.handler = stage.returning(Snooze(3600, memo="kept"))
+    job_id = await stage.enqueue()
+    async with stage.working() as worker:
+        await stage.until(lambda: len(stage.started) == 1)
+        worker.stop()
+    row = await database.read(live, job_id)
+    assert (row.state, row.memo, row.snoozes) == ("ready", "kept", 1)
+
+
+async def test_a_claim_whose_answer_comes_after_the_stop_is_given_back(database: Database) -> None:
+    stage = Stage(database)
+    await stage.start()
+    claiming, answer = threading.Event(), threading.Event()
+    exchange = stage.engine.exchange
+
+    def slow_exchange(tx: Transaction, *arguments: Any) -> Claim:
+        found = exchange(tx, *arguments)
+        if found.jobs:
+            claiming.set()
+            assert answer.wait(20)
+        return found
+
+    async def never_end(_job: Job) -> Outcome:
+        await asyncio.Event().wait()
+        return Done()
+
+    stage.engine.exchange = slow_exchange  # type: ignore[method-assign]
+    stage.handler = never_end
+    job_id = await stage.enqueue()
+    # With a grace this long, a handler that was begun after the stop would hold it up.
+    async with stage.working(stop_grace_seconds=3600.0) as worker:
+        assert await asyncio.to_thread(claiming.wait, 20)
+        worker.stop()
+        await asyncio.sleep(0)
+        answer.set()
+    row = await database.read(live, job_id)
+    assert (row.state, row.attempt) == ("ready", 0)
+
+
+async def test_a_job_that_waits_for_its_permit_is_given_back(database: Database) -> None:
+    stage = Stage(database, lanes=[Lane("slow", rate=(20, 1.0))], lane="slow")
+    await stage.start()
+    ids = [await stage.enqueue() for _ in range(30)]
+    async with stage.working() as worker:
+        await stage.until(lambda: len(stage.started) >= 1)
+        worker.stop()
+    rows = [await database.read(live, job_id) for job_id in ids]
+    waiting = [row for row in rows if row is not None]
+    assert all((row.state, row.attempt) == ("ready", 0) for row in waiting)
+    assert len(waiting) + len(stage.settled) == 30
+
+
+async def test_many_jobs_in_all_stages_survive_a_stop(database: Database) -> None:
+    """Stopped at an arbitrary moment under load: each job is done once or waits unspent."""
+    stage = Stage(database)
+    await stage.start()
+    ids = [await stage.enqueue() for _ in range(300)]
+    for _ in range(4):
+        before = len(stage.settled)
+        async with stage.working():
+            await stage.until(lambda before=before: len(stage.settled) > before or len(stage.settled) == 300)
+    async with stage.working():
+        await stage.until(lambda: len(stage.settled) == 300)
+    assert sorted(job for job, _outcome in stage.settled) == sorted(ids)
+    for job_id in ids:
+        assert [one.outcome for one in await database.read(attempts, job_id)] == ["done"]
+
+
+async def test_a_handler_that_is_stopped_before_its_first_step_is_concluded(database: Database) -> None:
+    """Claimed and cancelled within one step of the event loop: its task has not begun yet."""
+    stage = Stage(database)
+    await stage.start()
+    await stage.enqueue()
+    worker = Worker(stage.engine)
+    await database.run(register_worker, worker.id, "by hand", database.incarnation, 30.0)
+    worker.hand.take(Claim(await database.run(claim, stage.engine, worker.id)), 0.0)
+    [one] = worker.hand.all()
+    one.stop(StopReason.CANCELLED)
+    assert one.task is not None
+    await asyncio.wait([one.task])
+    assert len(worker.hand) == 0
+    assert [verdict.outcome for verdict in worker.finishing.take()] == [Cancelled()]
+    assert stage.started == []
+
+
+async def test_a_worker_that_cannot_go_on_says_so(database: Database) -> None:
+    """A part that dies by a mistake of ours must not leave a worker that looks alive and does nothing."""
+    stage = Stage(database)
+    await stage.start()
+
+    def broken(*_arguments: Any) -> Claim:
+        raise ZeroDivisionError
+
+    stage.engine.exchange = broken  # type: ignore[method-assign]
+    worker = Worker(stage.engine)
+    with pytest.raises(ZeroDivisionError):
+        await asyncio.wait_for(worker.run(), 20)
+    assert await database.read(look_around) == ([], 0)
