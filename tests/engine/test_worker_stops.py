@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake import Database, Done, Lane, Outcome, Snooze, Worker
+from longtake import Cancelled, Database, Done, Lane, Outcome, Snooze, Worker
 from longtake.engine import hand as hand_module
 from longtake.engine.claims import Claim
 from longtake.engine.hand import StopReason

@@ -47,7 +47,7 @@ SELECT transaction_id, sequence, rowid, at < ? FROM events WHERE sequence > ? OR
 """,
     POSTGRESQL: """
 SELECT transaction_id::text::bigint, sequence, ctid::text, at < %s FROM events
-WHERE (transaction_id, sequence) > (%s::text::xid8, %s) ORDER BY transaction_id, sequence LIMIT %s
+WHERE (transaction_id, sequence) > (%s::text::xid8, %s) ORDER BY events.transaction_id, events.sequence LIMIT %s
 """,
 }
 EVENTS_REMOVE = {
@@ -107,11 +107,13 @@ def prune_page(tx: Transaction, place: Place, history_days: float, events_days: 
 
 def _page(tx: Transaction, after: str, end: str, cutoff: datetime) -> tuple[list[str], str | None]:
     """Return the ids on the page that are old enough, and the page's last id if more may follow."""
-    between = (jobs_ended.c.id > after, jobs_ended.c.id < end)
-    query = select(jobs_ended.c.id, jobs_ended.c.ended_at).where(*between).order_by(jobs_ended.c.id).limit(PAGE)
+    columns = (jobs_ended.c.id, jobs_ended.c.ended_at)
+    # The end is not asked for: between two bounds PostgreSQL expects so little that it would rather sort than walk.
+    query = select(*columns).where(jobs_ended.c.id > after).order_by(jobs_ended.c.id).limit(PAGE)
     rows = tx.execute(query).all()
-    old = [row.id for row in rows if row.ended_at < cutoff]
-    return old, rows[-1].id if len(rows) == PAGE else None
+    here = [row for row in rows if row.id < end]
+    old = [row.id for row in here if row.ended_at < cutoff]
+    return old, here[-1].id if len(here) == PAGE else None
 
 
 def _prune_events(tx: Transaction, place: Place, cutoff: datetime) -> Place | None:

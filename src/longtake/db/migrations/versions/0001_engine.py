@@ -270,7 +270,7 @@ def _postgresql() -> None:
             f" EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$"
         )
         op.execute(
-            f"DO $$ BEGIN IF NOT pg_has_role(current_user, '{role}', 'MEMBER') THEN"
+            f"DO $$ BEGIN IF NOT pg_has_role(current_user, '{role}', 'USAGE') THEN"
             f" EXECUTE format('GRANT {role} TO %I', current_user); END IF; END $$"
         )
     op.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO longtake_engine")
