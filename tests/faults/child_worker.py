@@ -27,11 +27,13 @@ from longtake.clock import SystemClock
 from longtake.db.postgresql import PostgresqlDatabase
 from longtake.db.postgresql_session import SessionOptions
 from longtake.db.urls import postgresql_url
+from longtake.engine.hand import Hand
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from longtake import Database, Job, Outcome, Settlement, Transaction
+    from longtake.engine.claims import Claim
 
 #: One row for each job that ended well. A second one for the same job is an error.
 effects = Table(
@@ -63,7 +65,8 @@ class Plan:
     session: tuple[tuple[str, float], ...] = ()
     #: This process's wall clock is wrong by so much.
     clock_offset: float = 0.0
-    #: The step ("claim", "settle" or "rescue") in whose transaction the child stands still until told to go.
+    #: Where the child stands still until told to go: inside the transaction of a "claim", "settle" or "rescue", or
+    #: with a claim's answer in hand, before it is taken ("take").
     hold: str | None = None
 
 
@@ -168,6 +171,8 @@ def build_engine(plan: Plan, evidence: Evidence) -> Engine:
         for name in plan.kinds
     ]
     engine = Engine(database, kinds, plan.lanes, clock=clock)
+    if plan.hold == "take":
+        _hold_claims_taken(plan, evidence)
     if plan.hold == "claim":
         engine.queue.claim = _held(engine.queue.claim, plan, evidence)  # type: ignore[method-assign]
     if plan.hold == "rescue":
@@ -197,6 +202,20 @@ def _held(function: Callable[..., Any], plan: Plan, evidence: Evidence) -> Calla
         return result
 
     return hold
+
+
+def _hold_claims_taken(plan: Plan, evidence: Evidence) -> None:
+    take = Hand.take
+
+    def hold(hand: Hand, claim: Claim, claimed_at: float) -> None:
+        go = plan.folder / "go"
+        if claim.jobs and not go.exists():
+            evidence.write("holding", step="take")
+            while not go.exists():
+                time.sleep(0.01)
+        take(hand, claim, claimed_at)
+
+    setattr(Hand, "take", hold)  # noqa: B010 - mypy forbids the assignment
 
 
 async def work(plan: Plan) -> None:
@@ -229,7 +248,8 @@ async def work(plan: Plan) -> None:
 def main(plan: Plan) -> None:
     """Be the child: its log goes to a file of its own."""
     log = os.open(plan.folder / f"log-{os.getpid()}", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    for stream in (sys.stdout, sys.stderr):
-        os.dup2(log, stream.fileno())
-        stream.reconfigure(line_buffering=True)  # type: ignore[attr-defined]
+    for number in (1, 2):
+        os.dup2(log, number)
+    # Line by line, so that a kill loses none.
+    sys.stdout = sys.stderr = os.fdopen(log, "w", buffering=1)
     asyncio.run(work(plan))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from longtake import Engine, Worker
+from longtake import Engine, Lane, Worker
 from longtake.clock import new_id
 from longtake.db.postgresql_session import SessionOptions
 from longtake.engine.leases import bury, look_around, register_worker
@@ -92,6 +92,26 @@ def test_f06_frozen_inside_a_claim_holds_up_the_others_no_longer_than_a_lease(po
     lab.drained()
     lab.check([*ids, *again])
     assert {lab.job(job)["crashes"] for job in [*ids, *again]} == {0}
+
+
+def test_f06_frozen_with_a_claim_in_hand_begins_nothing_when_it_wakes(postgresql_lab: Lab) -> None:
+    lab = postgresql_lab
+    narrow: dict[str, Any] = {"kinds": ("task", "narrow"), "lanes": (Lane("narrow", max_running=1),)}
+    [job] = lab.enqueue(kind="narrow", lane="narrow", until="free")
+    frozen = lab.start(hold="take", **narrow)
+    lab.wait_for("holding", step="take")
+    frozen.freeze()
+    other = lab.start(**narrow)
+    wait_until_buried(lab, frozen)
+    lab.wait_for("start", job=job, process=other.id)
+    lab.let("go")
+    frozen.thaw()
+    wait_until(lambda: len(workers(lab)) == 2, "it goes on as a new worker")
+    lab.let("free")
+    lab.drained()
+    lab.check([job])
+    # The lane has room for one, and that one is with another: it must not begin even for a moment.
+    assert lab.evidence("start", process=frozen.id) == []
 
 
 def test_f06_a_buried_worker_can_claim_nothing(database: Database) -> None:

@@ -11,6 +11,7 @@ from longtake import Lane, Worker
 from longtake.engine.duties import RESCUES_PER_LEASE
 from longtake.engine.leases import Seen, Witness
 from tests.databases import StoppedClock
+from tests.faults.runs import runs, starts_too_close
 
 if TYPE_CHECKING:
     from tests.faults.lab import Lab
@@ -128,6 +129,19 @@ def test_f09_after_two_crashes_a_job_runs_alone(lab: Lab) -> None:
             assert len(running) == 1 or not running & set(suspects)
         elif line["what"] == "end":
             running.discard(line["job"])
+
+
+def test_f09_a_job_that_waited_to_run_alone_keeps_its_lane_s_spacing(lab: Lab) -> None:
+    lab.start(kinds=("task", "spaced"), lanes=(Lane("spaced", spacing=0.3),))
+    [beside] = lab.enqueue(seconds=0.5)
+    lab.wait_for("start", job=beside)
+    suspects = lab.enqueue(2, kind="spaced", lane="spaced", crashes=2)
+    others = lab.enqueue(3, kind="spaced", lane="spaced")
+    lab.drained()
+    lab.check([beside, *suspects, *others])
+    spaced = [run for run in runs(lab.evidence(), {}) if run.lane == "spaced"]
+    assert len(spaced) == 5
+    assert starts_too_close(spaced, 0.3) == []
 
 
 def test_sqlite_killed_goes_on_at_once_with_interrupted_jobs(sqlite_lab: Lab) -> None:

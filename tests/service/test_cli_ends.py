@@ -111,6 +111,13 @@ def test_an_app_that_cannot_be_used_is_named(commands: Commands, place: Place, a
     assert not place.data.exists()
 
 
+def test_a_terminal_that_knows_only_ascii_gets_escapes(place: Place) -> None:
+    place.settings = {"LONGTAKE_STORAGE_URL": "file:größer", "PYTHONIOENCODING": "ascii"}
+    shown = place.run("settings")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "file:gr\\xf6\\xdfer" in shown.stdout
+
+
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_a_closed_pipe_is_quiet(place: Place, options: list[str]) -> None:
     process = subprocess.Popen(

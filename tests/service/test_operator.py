@@ -13,7 +13,7 @@ from longtake.clock import new_id
 from longtake.engine import overview
 from longtake.engine.leases import register_worker
 from longtake.engine.tables import events
-from longtake.errors import InvalidActionArgument, InvalidDefinition, NotFound, UnknownAction
+from longtake.errors import InvalidActionArgument, InvalidDefinition, NotFound
 from longtake.operator import ACTIONS, perform
 from tests.service.past import end_job
 
@@ -218,37 +218,6 @@ async def test_health_says_what_waits_and_what_is_wrong(engine: Engine, enqueue:
     assert health["database"] == engine.database.dialect
     assert health["jobs"] == {"ready": 1, "ready_is_more": False, "running": 0}
     assert (health["workers"], health["paused_lanes"], health["alerts"]) == (0, ["posters"], {})
-
-
-@pytest.mark.parametrize(
-    ("action", "arguments", "message"),
-    [
-        ("jobs.list", {"limit": 501}, "limit is '501'"),
-        ("jobs.list", {"state": "waiting"}, "state is 'waiting'"),
-        ("jobs.list", {"stat": "ready"}, "stat is not known"),
-        ("jobs.show", {}, "id is missing"),
-        ("jobs.show", {"id": "1"}, "id is '1': it must be an id"),
-        ("jobs.retry", {"ids": []}, "ids"),
-        ("jobs.cancel", {"ids": ["0"]}, "ids is '0': it must be an id"),
-        ("lanes.set", {"name": "x", "max_running": 0}, "max_running is '0'"),
-        ("lanes.set", {"name": "x", "spacing_seconds": -1}, "spacing_seconds is '-1'"),
-        ("lanes.pause", {"names": "posters"}, "names is 'posters'"),
-        ("alerts.acknowledge", {"ids": ["0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"]}, "by is missing"),
-    ],
-)
-async def test_a_wrong_argument_is_named(engine: Engine, action: str, arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidActionArgument) as refused:
-        await perform(engine, action, arguments)
-    assert message in refused.value.message
-    assert refused.value.message.startswith(f"{action}: ")
-    assert "Its arguments: " in refused.value.hint
-
-
-async def test_an_unknown_action_is_named_with_the_nearest(engine: Engine) -> None:
-    with pytest.raises(UnknownAction) as refused:
-        await perform(engine, "job.list", {})
-    assert "'job.list'" in refused.value.message
-    assert "jobs.list" in refused.value.hint
 
 
 async def test_what_operators_change_is_in_the_events_and_what_they_read_is_not(engine: Engine) -> None:

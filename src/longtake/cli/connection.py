@@ -14,7 +14,7 @@ from longtake.engine.engine import Engine
 from longtake.errors import DatabaseOwned
 from longtake.logs import configure_logs
 from longtake.operator import perform
-from longtake.settings import Settings, load_settings
+from longtake.settings import load_settings
 
 
 class Ask(Protocol):
@@ -44,7 +44,7 @@ def operator() -> Iterator[Ask]:
             yield lambda action, **arguments: ask_server(found, action, arguments)
         elif database is not None:
             stack.callback(database.close)
-            yield stack.enter_context(_directly(settings, database))
+            yield stack.enter_context(_directly(database))
 
 
 def ask(action: str, **arguments: Any) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def ask(action: str, **arguments: Any) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _directly(_settings: Settings, database: Database) -> Iterator[Ask]:
+def _directly(database: Database) -> Iterator[Ask]:
     # It declares nothing and knows no kinds: what needs a kind's own code is left to a worker that has it.
     engine = Engine(database)
     with asyncio.Runner() as runner:

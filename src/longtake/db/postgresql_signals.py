@@ -71,9 +71,12 @@ class PostgresqlSignals(Signals):
 
     def _notify_forever(self) -> None:
         connection: psycopg.Connection[Any] | None = None
-        while not self._closing.is_set():
+        closing = False
+        while not closing:
             self._pending.wait()
             self._pending.clear()
+            # Looked at before sending: what was said before the close is still sent.
+            closing = self._closing.is_set()
             with self._lock:
                 topics, self._topics = self._topics, set()
             try:

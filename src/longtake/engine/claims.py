@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from longtake.clock import new_id
 from longtake.engine.lane_store import lock_lane, running_in, save_state
 from longtake.engine.lanes import next_permit, permits
+from longtake.engine.leases import fenced, mark_alone
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,6 +66,32 @@ def claim_from_lane(
     next_in = LANE_FULL_SECONDS if full else next_permit(view.lane, after)
     lifetime = view.lane.permit_lifetime if view.lane.timed else None
     return Claim(jobs, None, starts, lifetime, next_in, full)
+
+
+@dataclass(frozen=True, slots=True)
+class AlonePermit:
+    """Whether a job that is ours may start now; if not, how long to wait before asking again."""
+
+    ours: bool
+    wait: float | None
+    lifetime: float = 0.0
+
+
+def permit_alone(tx: Transaction, job: Job) -> AlonePermit:
+    """Give a job of ours, whose permit has lapsed, a new one, and mark it as running alone.
+
+    It counts among its lane's running jobs already, so only time limits it.
+    """
+    if not fenced(tx, job):
+        return AlonePermit(ours=False, wait=0.0)
+    view = lock_lane(tx, job.lane)
+    if view is None:
+        return AlonePermit(ours=True, wait=LANE_BUSY_SECONDS)
+    starts, after = permits(replace(view.lane, max_running=None), view.state, 0, 1)
+    if not starts or starts[0] > 0:
+        return AlonePermit(ours=True, wait=starts[0] if starts else next_permit(view.lane, view.state))
+    save_state(tx, job.lane, after)
+    return AlonePermit(ours=mark_alone(tx, job), wait=None, lifetime=view.lane.permit_lifetime)
 
 
 def _order(job: Job) -> tuple[int, object]:

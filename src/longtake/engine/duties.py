@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from longtake.engine.control import cancels_requested, carry_out_cancel
-from longtake.engine.hand import StopReason
+from longtake.engine.in_hand import StopReason
 from longtake.engine.leases import Witness, bury, look_around, orphans, rescue, set_aside
 from longtake.engine.persistence import PASSING
 from longtake.engine.schedules import fire_due, schedule_is_due

@@ -45,7 +45,7 @@ def append_event(
 READ_POSTGRESQL = """
 SELECT transaction_id::text::bigint, sequence, at, type, subject, user_id, data FROM events
 WHERE (transaction_id, sequence) > (%s::text::xid8, %s) AND transaction_id < pg_snapshot_xmin(pg_current_snapshot())
-ORDER BY transaction_id, sequence LIMIT %s
+ORDER BY events.transaction_id, events.sequence LIMIT %s
 """
 
 READ_SQLITE = """

@@ -7,12 +7,13 @@ The life of a job reads top to bottom: ``take`` accepts a claim, ``begin`` start
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from enum import Enum
+import math
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from longtake.engine.claims import permit_alone
+from longtake.engine.in_hand import InHand, StopReason
 from longtake.engine.leases import fenced, mark_alone
 from longtake.engine.outcomes import Cancelled, Fail, Outcome, Retry
 from longtake.engine.persistence import persistently
@@ -29,53 +30,27 @@ if TYPE_CHECKING:
     from longtake.engine.engine import Engine
     from longtake.engine.finishing import Finishing
     from longtake.engine.jobs import Job
-    from longtake.engine.kinds import JobKind
     from longtake.engine.rhythm import Rhythm
+
+__all__ = ["Hand", "InHand", "StopReason"]
 
 log = structlog.get_logger(__name__)
 
 PROGRESS_SECONDS = 1.0
 #: How long handlers get to react to being stopped, after the grace is over.
 LAST_SECONDS = 2.0
+#: How long a worker stands by, empty, for a new permit of a job that must run alone.
+STAND_BY_SECONDS = 10.0
 #: A handler that forgot to return. Inside here None means something else: that the job is given back.
 NOTHING = Fail("NOT_AN_OUTCOME", "The handler returned None, not an outcome (Done, Snooze, Retry, Fail, Cancelled).")
-
-
-class StopReason(Enum):
-    """Why a running handler was stopped."""
-
-    CANCELLED = "cancelled"
-    TIME_LIMIT = "time limit"
-    RELEASED = "released"
-    LOST = "lost"
-
-
-@dataclass(slots=True)
-class InHand:
-    """One claimed job. A job that is claimed again is another InHand."""
-
-    job: Job
-    kind: JobKind
-    claimed_at: float
-    started_at: float | None = None
-    task: asyncio.Task[None] | None = None
-    stop_reason: StopReason | None = None
-    last_progress: float | None = None
-
-    def stop(self, reason: StopReason) -> None:
-        """End the handler; what it would have returned no longer counts."""
-        if self.stop_reason is None:
-            self.stop_reason = reason
-            # A task that is cancelled before its first step never runs at all: it looks at the reason itself then.
-            if self.task is not None and self.started_at is not None:
-                self.task.cancel()
 
 
 class Hand:
     """Lives on the worker's event loop; only the heartbeat's thread looks in from outside."""
 
-    def __init__(self, engine: Engine, finishing: Finishing, rhythm: Rhythm) -> None:
+    def __init__(self, engine: Engine, finishing: Finishing, rhythm: Rhythm, lease_seconds: float) -> None:
         self._engine = engine
+        self._claim_lifetime = lease_seconds / 2
         self._finishing = finishing
         self._rhythm = rhythm
         self._jobs: dict[str, InHand] = {}
@@ -100,7 +75,7 @@ class Hand:
     def take(self, claim: Claim, claimed_at: float) -> None:
         """Start what was claimed; where a lane gave permits, each at its time."""
         for index, job in enumerate(claim.jobs):
-            one = InHand(job, self._engine.kinds[job.kind], claimed_at)
+            one = InHand(job, self._engine.kinds[job.kind], claimed_at, claimed_at + self._claim_lifetime)
             self._jobs[job.id] = one
             job.progress_writer = self._write_progress
             if job.cancel_requested_at is not None:
@@ -111,19 +86,15 @@ class Hand:
                 self._begin(one)
 
     def _begin_on_time(self, one: InHand, starts_in: float, lifetime: float) -> None:
-        """Start a job at its permit's time; if that was missed by more than its lifetime, give the job back.
+        """Start a job at its permit's time; if that is missed by more than its lifetime, it is given back.
 
         The claim's answer came after the database's ``now()``, so counting from the answer is never too early;
         lateness is counted from before the claim was sent, so it is never measured too small.
         """
+        one.start_by, one.timed = one.claimed_at + starts_in + lifetime, True
 
         def start() -> None:
-            if self._jobs.get(one.job.id) is not one:
-                return
-            if self._engine.clock.monotonic() - one.claimed_at - starts_in > lifetime:
-                log.info("permit lapsed, job given back", action="lapse", job_id=one.job.id, lane=one.job.lane)
-                self._conclude(one, None)
-            else:
+            if self._jobs.get(one.job.id) is one:
                 self._begin(one)
 
         if starts_in <= 0:
@@ -147,7 +118,12 @@ class Hand:
         if one.stop_reason is not None:
             self._conclude(one, _stopped(one))
             return
-        one.started_at = self._engine.clock.monotonic()
+        now = self._engine.clock.monotonic()
+        if now > one.start_by:
+            log.info("too late to begin, job given back", action="lapse", job_id=job.id, lane=job.lane)
+            self._conclude(one, None)
+            return
+        one.started_at = now
         log_context.set({"job_id": job.id, "job_kind": job.kind, "request_id": job.request_id or ""})
         outcome: Outcome | None
         try:
@@ -191,16 +167,34 @@ class Hand:
             try:
                 while others := [other.task for other in self._jobs.values() if other.task is not None]:
                     await asyncio.wait(others)
-                if await persistently(self._engine.database.run, mark_alone, one.job):
+                if await self._may_run_alone(one):
                     one.job.alone = True
                     self._begin(one)
                     if one.task is not None:
                         await asyncio.wait([one.task])
-                else:
-                    self.lose(one)
             finally:
                 self._alone = None
                 self._rhythm.wake()
+
+    async def _may_run_alone(self, one: InHand) -> bool:
+        """Mark it as running alone; where its permit lapsed while the others finished, with a new one."""
+        clock, run = self._engine.clock, self._engine.database.run
+        give_up_at = clock.monotonic() + STAND_BY_SECONDS
+        while one.timed and clock.monotonic() > one.start_by:
+            asked_at = clock.monotonic()
+            permit = await persistently(run, permit_alone, one.job)
+            if permit.wait is None:
+                one.start_by = asked_at + permit.lifetime
+                return True
+            if asked_at > give_up_at or not permit.ours:
+                break
+            await asyncio.sleep(permit.wait)
+        else:
+            one.start_by = one.start_by if one.timed else math.inf
+            if await persistently(run, mark_alone, one.job):
+                return True
+        self._conclude(one, None)
+        return False
 
     async def wind_down(self, grace: float) -> None:
         """Let what runs finish within the grace, then give it back unspent."""

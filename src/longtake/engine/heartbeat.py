@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from longtake.engine.engine import Engine
-    from longtake.engine.hand import InHand
+    from longtake.engine.in_hand import InHand
     from longtake.engine.jobs import Job
 
 log = structlog.get_logger(__name__)

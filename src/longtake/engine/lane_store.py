@@ -41,15 +41,17 @@ QUERY = select(
 
 
 def declare_lanes(tx: Transaction, declared: Iterable[Lane]) -> None:
-    """Make the lanes there are not yet. Those that are there keep what operators set."""
-    for lane in declared:
+    """Make the lanes, or change their limits to what the program says now; what operators set stays."""
+    for lane in sorted(declared, key=lambda one: one.name):
         _insert_missing(tx, lane)
+        ours = (lanes.c.name == lane.name, lanes.c.set_by == "program")
+        tx.execute(update(lanes).where(*ours).values(**_limits(lane)))
 
 
 def set_lane(tx: Transaction, lane: Lane) -> None:
-    """Make the lane, or change its limits; where its limits stand is kept."""
+    """Make the lane, or change its limits, for an operator; where its limits stand is kept."""
     _insert_missing(tx, lane)
-    tx.execute(update(lanes).where(lanes.c.name == lane.name).values(**_limits(lane)))
+    tx.execute(update(lanes).where(lanes.c.name == lane.name).values(**_limits(lane), set_by="operator"))
 
 
 def pause_lane(tx: Transaction, name: str, reason: str | None = None) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from longtake.clock import new_id
-from longtake.engine.hand import StopReason
 from longtake.engine.heartbeat import Heartbeat
+from longtake.engine.in_hand import StopReason
 from longtake.engine.leases import Pulse, register_worker, retire_worker, return_jobs
 from longtake.engine.persistence import persistently
 from longtake.errors import LongtakeError
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 
     from longtake.engine.engine import Engine
     from longtake.engine.finishing import Finishing
-    from longtake.engine.hand import Hand, InHand
+    from longtake.engine.hand import Hand
+    from longtake.engine.in_hand import InHand
 
 log = structlog.get_logger(__name__)
 
 #: A claim whose answer came while a beat was under way is missing from that beat.
 ANSWER_SECONDS = 1.0
+FAREWELL_SECONDS = 5.0
 
 
 class Membership:
@@ -53,9 +55,10 @@ class Membership:
         """Stop beating and say good-bye; what we still had is given back by then."""
         await asyncio.to_thread(self._heartbeat.stop)
         try:
-            await self._engine.database.run(retire_worker, self.id)
-        except LongtakeError as error:
-            log.warning("could not say good-bye; the lease will run out", action="leave", error=error.message)
+            async with asyncio.timeout(FAREWELL_SECONDS):
+                await self._engine.database.run(retire_worker, self.id)
+        except (LongtakeError, TimeoutError) as error:
+            log.warning("could not say good-bye; the lease will run out", action="leave", error=str(error))
 
     def beat_soon(self) -> None:
         """Beat at once: one of our jobs may have been cancelled."""

@@ -11,17 +11,17 @@ from __future__ import annotations
 import time
 import uuid
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
-from sqlalchemy import delete, select
+from sqlalchemy import select
 
 from longtake.db.dialects import POSTGRESQL, SQLITE, instant_to_text
 from longtake.engine.jobs import Priority
 from longtake.engine.kinds import JobKind
 from longtake.engine.outcomes import Done, Snooze
 from longtake.engine.schedules import Schedule, database_now
-from longtake.engine.tables import job_attempts, jobs_ended
+from longtake.engine.tables import jobs_ended
 
 if TYPE_CHECKING:
     from longtake.db import Database, Transaction
@@ -50,10 +50,8 @@ SELECT transaction_id::text::bigint, sequence, ctid::text, at < %s FROM events
 WHERE (transaction_id, sequence) > (%s::text::xid8, %s) ORDER BY events.transaction_id, events.sequence LIMIT %s
 """,
 }
-EVENTS_REMOVE = {
-    SQLITE: "DELETE FROM events WHERE rowid IN (SELECT value FROM json_each(?))",
-    POSTGRESQL: "DELETE FROM events WHERE ctid = ANY(%s::tid[])",
-}
+REMOVE_EVENTS = {SQLITE: ("events", "rowid", ""), POSTGRESQL: ("events", "ctid", "tid")}
+REMOVE_JOBS = (("job_attempts", "job_id", "uuid"), ("jobs_ended", "id", "uuid"))
 
 
 class Place(NamedTuple):
@@ -94,9 +92,8 @@ def prune_page(tx: Transaction, place: Place, history_days: float, events_days: 
     cutoff = now - timedelta(days=history_days)
     end = _first_id_of(cutoff) if place.stage == HISTORY else LAST_ID
     ids, last = _page(tx, place.after, end, cutoff)
-    if ids:
-        tx.execute(delete(job_attempts).where(job_attempts.c.job_id.in_(ids)))
-        tx.execute(delete(jobs_ended).where(jobs_ended.c.id.in_(ids)))
+    for table, column, kind in REMOVE_JOBS if ids else ():
+        _remove(tx, table, column, kind, ids)
     if last is not None:
         return Place(place.stage, last, place.removed + len(ids))
     if place.stage == HISTORY:
@@ -126,8 +123,18 @@ def _prune_events(tx: Transaction, place: Place, cutoff: datetime) -> Place | No
     old = [row[2] for row in rows if row[3]]
     if not old:
         return None
-    tx.sql(EVENTS_REMOVE[tx.dialect], (orjson.dumps(old).decode() if tx.dialect == SQLITE else old,))
+    _remove(tx, *REMOVE_EVENTS[tx.dialect], old)
     return Place(EVENTS, f"{rows[-1][0]}:{rows[-1][1]}", place.removed + len(old))
+
+
+def _remove(tx: Transaction, table: str, column: str, kind: str, values: list[Any]) -> None:
+    """Remove the rows with these values: one parameter, however many they are."""
+    if tx.dialect == SQLITE:
+        tx.sql(
+            f"DELETE FROM {table} WHERE {column} IN (SELECT value FROM json_each(?))", (orjson.dumps(values).decode(),)
+        )
+    else:
+        tx.sql(f"DELETE FROM {table} WHERE {column} = ANY(%s::{kind}[])", (values,))
 
 
 def _first_id_of(moment: datetime) -> str:

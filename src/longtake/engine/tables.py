@@ -92,6 +92,8 @@ lanes = Table(
     Column("burst", Integer, nullable=False),
     Column("spacing_seconds", Double),
     Column("limited", Boolean, nullable=False),
+    # Who set the limits: what an operator set, a program's declaration does not change.
+    Column("set_by", Text, nullable=False),
     Column("paused", Boolean, nullable=False),
     Column("paused_reason", Text),
     # The state of the limits: see lanes.py.

@@ -51,7 +51,7 @@ class Worker:
         self.stop_grace_seconds = stop_grace_seconds
         self.rhythm = Rhythm(engine.clock, poll_seconds, engine.kinds)
         self.finishing = Finishing(engine, self.rhythm)
-        self.hand = Hand(engine, self.finishing, self.rhythm)
+        self.hand = Hand(engine, self.finishing, self.rhythm, lease_seconds)
         name = name or f"{socket.gethostname()}:{os.getpid()}"
         self.membership = Membership(engine, self.finishing, self.hand, name, lease_seconds, heartbeat_seconds)
         #: Room that claims under way may fill.

@@ -162,6 +162,7 @@ def _coordination() -> None:
         Column("burst", Integer, nullable=False, server_default="1"),
         Column("spacing_seconds", Double),
         Column("limited", Boolean, nullable=False, server_default=false()),
+        Column("set_by", Text, nullable=False, server_default="program"),
         Column("paused", Boolean, nullable=False, server_default=false()),
         Column("paused_reason", Text),
         Column("arrival_at", Instant),
