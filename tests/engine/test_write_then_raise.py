@@ -1,4 +1,7 @@
-"""A database that does the write and then says that it could not: every effect is there once all the same."""
+"""A database that does the write and then says that it could not: every effect is there once all the same.
+
+The plain case, a database that does not do the write and says so, is tried with the same jobs.
+"""
 
 from __future__ import annotations
 
@@ -29,36 +32,39 @@ LOST = 0.2
 
 
 class ForgetfulDatabase(Database):
-    """Loses the answer to every fifth write, after the write is durable."""
+    """Fails every fifth write: after it is durable, or before it is begun."""
 
-    def __init__(self, inner: Database, seed: int) -> None:
+    def __init__(self, inner: Database, seed: int, *, after: bool = True) -> None:
         self.inner = inner
         self.dialect = inner.dialect
         self.signals = inner.signals
         self.incarnation = inner.incarnation
         self.lost = 0
+        self._after = after
         self._random = random.Random(seed)
 
     async def run(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None) -> R:
+        self._maybe_fail(after=False)
         answer = await self.inner.run(function, *arguments, as_user=as_user)
-        self._maybe_lose()
+        self._maybe_fail(after=True)
         return answer
 
     async def read(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None) -> R:
         return await self.inner.read(function, *arguments, as_user=as_user)
 
     def run_blocking(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts) -> R:
+        self._maybe_fail(after=False)
         answer = self.inner.run_blocking(function, *arguments)
-        self._maybe_lose()
+        self._maybe_fail(after=True)
         return answer
 
     def close(self) -> None:
         self.inner.close()
 
-    def _maybe_lose(self) -> None:
-        if self._random.random() < LOST:
+    def _maybe_fail(self, *, after: bool) -> None:
+        if after == self._after and self._random.random() < LOST:
             self.lost += 1
-            raise DatabaseUnavailable("The answer was lost.")
+            raise DatabaseUnavailable("The answer was lost." if after else "Nothing was written.")
 
 
 async def parent(job: Job) -> Outcome:
@@ -98,14 +104,14 @@ async def persistently(call: Callable[[], Any]) -> Any:
             continue
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(("seed", "after"), [(1, True), (2, True), (3, False)])
 async def test_every_effect_is_there_once_and_nothing_is_lost_or_stuck(
-    database: Database, seed: int, monkeypatch: pytest.MonkeyPatch
+    database: Database, seed: int, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (persistence, worker_module, lane_pump):
         monkeypatch.setattr(module, "PAUSE_SECONDS", 0.01)
     await database.run(make_effects)
-    forgetful = ForgetfulDatabase(database, seed)
+    forgetful = ForgetfulDatabase(database, seed, after=after)
     kinds = [
         JobKind("parent", parent, settle, back_off=Steps([0])),
         JobKind("child", child, settle, lane="narrow"),

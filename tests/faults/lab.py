@@ -124,7 +124,8 @@ class Lab:
 
     def evidence(self, what: str | None = None, **facts: Any) -> list[Line]:
         """Return the lines with these facts, in the order in which they happened."""
-        text = (self.folder / "evidence").read_bytes()
+        # The last line may be still on its way.
+        text, _newline, _rest = (self.folder / "evidence").read_bytes().rpartition(b"\n")
         lines = [orjson.loads(line) for line in text.splitlines()]
         wanted = facts if what is None else {"what": what, **facts}
         return [line for line in lines if wanted.items() <= line.items()]
