@@ -40,9 +40,7 @@ def open_and_read(url: str) -> None:
 
 @pytest.mark.parametrize("url", WRONG.values(), ids=WRONG)
 @pytest.mark.parametrize("use", [open_and_read, migrate_up, migration_status])
-def test_no_error_names_the_password(
-    url: str, use: Callable[[str], object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_error_names_the_password(url: str, use: Callable[[str], object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgresql, "PATIENCE_SECONDS", 0.0)
     with pytest.raises(LongtakeError) as raised:
         use(url)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from longtake import Database, Transaction
 
-USERS = ["alice", "bob", "o'hara \\ \"the\" third", None]
+USERS = ["alice", "bob", 'o\'hara \\ "the" third', None]
 
 
 def tell_each(tx: Transaction) -> None:
@@ -30,8 +30,9 @@ def subjects(tx: Transaction) -> list[str | None]:
 
 
 def current_role(tx: Transaction) -> tuple[str, str]:
-    row = tx.execute(text("SELECT current_user::text, coalesce(current_setting('longtake.user', true), '')")).one()
-    return row[0], row[1]
+    query = "SELECT current_user::text AS role, coalesce(current_setting('longtake.user', true), '') AS name"
+    row = tx.execute(text(query)).one()
+    return row.role, row.name
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ async def test_the_transaction_knows_its_user(database: Database) -> None:
     assert await database.read(who) is None
 
 
-@pytest.mark.parametrize("user", ["alice", "bob", "o'hara \\ \"the\" third"])
+@pytest.mark.parametrize("user", ["alice", "bob", 'o\'hara \\ "the" third'])
 async def test_a_user_sees_their_own_rows_only(single: Database, user: str) -> None:
     assert await single.read(subjects, as_user=user) == [f"for {user}"]
     assert await single.run(subjects, as_user=user) == [f"for {user}"]

@@ -109,9 +109,7 @@ async def test_an_outside_lock_refuses_all_and_writes_nothing_until_it_is_gone(s
     await sqlite_noted.run(do_not_wait_long)
     outside = sqlite3.connect(sqlite_noted.path, isolation_level=None)
     outside.execute("BEGIN IMMEDIATE")
-    answers = await asyncio.gather(
-        *(sqlite_noted.run(add_note, value) for value in range(3)), return_exceptions=True
-    )
+    answers = await asyncio.gather(*(sqlite_noted.run(add_note, value) for value in range(3)), return_exceptions=True)
     assert [type(answer) for answer in answers] == [DatabaseBusy] * 3
     outside.execute("ROLLBACK")
     outside.close()

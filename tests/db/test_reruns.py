@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def set_for_database(url: str, setting: str) -> None:
     """Change a setting for every connection made from now on."""
-    name = url.split("?")[0].rsplit("/", 1)[1]
+    name = url.split("?", maxsplit=1)[0].rsplit("/", 1)[1]
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"ALTER DATABASE {name} SET {setting}".encode())
 

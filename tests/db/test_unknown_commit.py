@@ -10,7 +10,7 @@ from longtake import Database, open_database
 from longtake.db import postgresql
 from longtake.errors import DatabaseUnavailable
 from tests.db.notes import add_note, make_notes, read_notes
-from tests.db.proxy import CuttingProxy, Cut
+from tests.db.proxy import Cut, CuttingProxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -114,5 +115,5 @@ class Model:
         """No window of the lane's period holds more starts than its rate, and none are closer than its spacing."""
         starts = sorted(self.starts)
         count, period = TIMED_RATE
-        assert all(b - a >= TIMED_SPACING - ROUNDING for a, b in zip(starts, starts[1:], strict=False)), starts
+        assert all(b - a >= TIMED_SPACING - ROUNDING for a, b in itertools.pairwise(starts)), starts
         assert all(b - a >= period - ROUNDING for a, b in zip(starts, starts[count:], strict=False)), starts

@@ -130,6 +130,11 @@ async def until_read(database: Database, function: Callable[[Transaction], R], w
     return answer
 
 
+def execute(tx: Transaction, statement: str) -> None:
+    """Change something behind the engine's back."""
+    tx.execute(text(statement))
+
+
 def make_effects(tx: Transaction) -> None:
     """Make a table in which the same effect twice is an error."""
     tx.execute(text("CREATE TABLE IF NOT EXISTS effects (job_id text, number integer, PRIMARY KEY (job_id, number))"))
@@ -140,7 +145,8 @@ def add_effect(tx: Transaction, job_id: str, number: int = 1) -> None:
 
 
 def effects(tx: Transaction) -> list[tuple[str, int]]:
-    return [(row[0], row[1]) for row in tx.execute(text("SELECT job_id, number FROM effects ORDER BY job_id, number"))]
+    rows = tx.execute(text("SELECT job_id, number FROM effects ORDER BY job_id, number"))
+    return [(row.job_id, row.number) for row in rows]
 
 
 def live(tx: Transaction, job_id: str) -> Any:

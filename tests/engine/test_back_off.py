@@ -91,13 +91,13 @@ def blocking(_job: Job) -> Retry:
     return Retry("A", "b")
 
 
-class Callable_:
+class CallableObject:
     async def __call__(self, _job: Job) -> Retry:
         return Retry("A", "b")
 
 
 def test_a_callable_object_may_be_a_handler() -> None:
-    assert JobKind("a", Callable_()).name == "a"
+    assert JobKind("a", CallableObject()).name == "a"
     assert JobKind("a", not_ready).max_attempts == 5
 
 

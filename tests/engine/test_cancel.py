@@ -6,7 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import text
 
 from longtake import Cancelled, Database, Done, Engine, JobKind, Outcome, Settlement
 from longtake.clock import new_id
@@ -24,6 +23,7 @@ from tests.engine.stage import (
     ended,
     enqueue,
     event_types,
+    execute,
     finish,
     hire,
     live,
@@ -204,7 +204,7 @@ async def test_a_job_that_is_to_be_cancelled_is_not_begun(database: Database) ->
     stage = Stage(database)
     await stage.start()
     job_id = await stage.enqueue()
-    await database.run(lambda tx: tx.execute(text("UPDATE jobs SET cancel_requested_at = now()")) and None)
+    await database.run(execute, "UPDATE jobs SET cancel_requested_at = now()")
     async with stage.working():
         await until_read(database, lambda tx: ended(tx, job_id), lambda row: row is not None)
     assert stage.started == []

@@ -70,7 +70,7 @@ def test_a_job_waits_for_its_time(engine: Engine, worker: str, clock: StoppedClo
 
 
 def test_lower_priority_numbers_go_first_whenever_they_came(engine: Engine, worker: str, clock: StoppedClock) -> None:
-    expected = []
+    expected: list[str] = []
     for priority in (Priority.LOW, Priority.NORMAL, Priority.HIGH, Priority.TOP):
         expected.insert(0, enqueue(engine, priority=priority))
         clock.advance(1)
@@ -145,7 +145,7 @@ def test_heads_say_what_waits_and_until_when(engine: Engine, clock: StoppedClock
     enqueue(engine, delay=30)
     enqueue(engine, "other", priority=0)
     clock.advance(10)
-    heads = {head.queue: head for head in engine.database.run_blocking(lambda tx: engine.queue.heads(tx))}
+    heads = {head.queue: head for head in engine.database.run_blocking(engine.queue.heads)}
     assert set(heads) == {QueueName("default", KIND, 2), QueueName("default", "other", 0)}
     sample = heads[QueueName("default", KIND, 2)]
     assert sample.due_in == pytest.approx(20)

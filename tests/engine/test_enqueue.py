@@ -152,7 +152,7 @@ def test_a_job_is_rolled_back_with_its_callers_transaction(engine: Engine) -> No
         engine.enqueue_many(tx, [JobRequest(KIND, key="k")])
         raise LookupError
 
-    unsubscribe = engine.database.signals.subscribe(lambda topic: told.append(topic))
+    unsubscribe = engine.database.signals.subscribe(told.append)
     with pytest.raises(LookupError):
         engine.database.run_blocking(write_then_fail)
     unsubscribe()

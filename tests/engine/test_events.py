@@ -7,10 +7,10 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import text
 
 from longtake import Database, open_database
 from longtake.engine.events import append_event, read_events
+from tests.engine.stage import execute
 
 if TYPE_CHECKING:
     from longtake import Transaction
@@ -44,7 +44,7 @@ def test_an_event_comes_back_as_it_was_told(stopped_database: Database, clock: S
 async def test_events_are_never_changed(database: Database, change: str) -> None:
     await database.run(tell, "one")
     with pytest.raises(Exception, match="append-only"):
-        await database.run(lambda tx: tx.execute(text(change)) and None)
+        await database.run(execute, change)
     assert (await follow(database))[0] == ["one"]
 
 
@@ -107,19 +107,19 @@ async def test_many_writers_and_one_reader_lose_nothing(database: Database) -> N
         for number in range(15):
             await database.run(tell, f"{writer}.{number}")
 
-    async def read_until(finished: asyncio.Event) -> None:
-        nonlocal cursor
+    async def read_until(finished: asyncio.Event) -> list[str]:
+        seen: list[str] = []
+        cursor = (0, 0)
         while not finished.is_set():
             names, cursor = await follow(database, cursor, limit=7)
-            seen.extend(names)
+            seen += names
+        return seen + (await follow(database, cursor))[0]
 
-    seen: list[str] = []
-    cursor, finished = (0, 0), asyncio.Event()
+    finished = asyncio.Event()
     reader = asyncio.create_task(read_until(finished))
     await asyncio.gather(*(write(writer) for writer in range(8)))
     finished.set()
-    await reader
-    seen += (await follow(database, cursor))[0]
+    seen = await reader
     assert len(seen) == len(set(seen)) == 120
     for writer in range(8):
         assert [name for name in seen if name.startswith(f"{writer}.")] == [f"{writer}.{n}" for n in range(15)]
@@ -129,6 +129,6 @@ async def test_numbers_of_removed_events_are_not_given_again(database: Database)
     """Old events may be removed; a reader's cursor stays valid."""
     await database.run(tell, "a", "b")
     _seen, cursor = await follow(database)
-    await database.run(lambda tx: tx.execute(text("DELETE FROM events")) and None)
+    await database.run(execute, "DELETE FROM events")
     await database.run(tell, "c")
     assert (await follow(database, cursor))[0] == ["c"]

@@ -63,7 +63,12 @@ def test_the_key_stays_taken_while_the_job_waits_again(engine: Engine, outcome: 
 
 def test_one_batch_with_the_same_key_twice_is_one_job(engine: Engine) -> None:
     def write(tx: Transaction) -> list[Enqueued]:
-        requests = [JobRequest(KIND, key="a"), JobRequest(KIND), JobRequest(KIND, key="a"), JobRequest("other", key="a")]
+        requests = [
+            JobRequest(KIND, key="a"),
+            JobRequest(KIND),
+            JobRequest(KIND, key="a"),
+            JobRequest("other", key="a"),
+        ]
         return engine.enqueue_many(tx, requests)
 
     first, plain, twin, other = engine.database.run_blocking(write)

@@ -89,7 +89,7 @@ def test_heads_say_that_something_is_paused(engine: Engine) -> None:
     enqueue(engine, "other")
     run(pause_lane, "default")
     run(pause_other, True)
-    heads = run(lambda tx: engine.queue.heads(tx))
+    heads = run(engine.queue.heads)
     assert [(head.queue.kind, head.paused) for head in heads] == [(KIND, True), ("other", True)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -64,9 +65,7 @@ def play(lane: Lane, asked: list[tuple[float, int, list[float]]], state: LaneSta
     for pause, wanted, lateness in asked:
         now += pause
         permitted, state = permits(lane, after(state, pause), 0, wanted)
-        starts += [
-            now + start + late * lane.permit_lifetime for start, late in zip(permitted, lateness, strict=False)
-        ]
+        starts += [now + start + late * lane.permit_lifetime for start, late in zip(permitted, lateness, strict=False)]
     return sorted(starts)
 
 
@@ -85,7 +84,7 @@ def test_no_window_holds_more_starts_than_the_rate_allows(
 @given(timed_lanes(), claims)
 def test_starts_are_never_closer_than_the_spacing(lane: Lane, asked: list[tuple[float, int, list[float]]]) -> None:
     starts = play(lane, asked)
-    for earlier, later in zip(starts, starts[1:], strict=False):
+    for earlier, later in itertools.pairwise(starts):
         assert later - earlier >= (lane.spacing or 0.0) - TOLERANCE
 
 
@@ -144,7 +143,7 @@ def test_a_clock_that_goes_back_breaks_no_limit(
         permitted, state = permits(lane, state, 0, wanted)
         starts += [now + start + late * lane.permit_lifetime for start, late in zip(permitted, lateness, strict=False)]
     starts.sort()
-    for earlier, last in zip(starts, starts[1:], strict=False):
+    for earlier, last in itertools.pairwise(starts):
         assert last - earlier >= (lane.spacing or 0.0) - TOLERANCE
     if lane.rate is not None:
         for earlier, last in zip(starts, starts[lane.rate[0] :], strict=False):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import text
 
 from longtake import Database, Done, Engine, Fail, JobKind, Outcome, Retry, Settlement, Snooze
 from longtake.engine.leases import bury, look_around, mark_alone, rescue
@@ -20,6 +19,7 @@ from tests.engine.stage import (
     ended,
     enqueue,
     event_types,
+    execute,
     finish,
     hire,
     live,
@@ -95,7 +95,7 @@ def test_jobs_of_the_living_are_left_alone(ground: Ground) -> None:
 def test_a_running_job_without_any_worker_is_an_orphan_and_rescued(ground: Ground) -> None:
     job_id = enqueue(ground.engine)
     ground.claim()
-    ground.run(lambda tx: tx.execute(text("DELETE FROM workers")) and None)
+    ground.run(execute, "DELETE FROM workers")
     assert ground.run(look_around) == ([], 1)
     assert ground.run(rescue, ground.engine) == 1
     assert ground.run(live, job_id).crashes == 1
@@ -167,12 +167,12 @@ def test_a_kind_that_is_unknown_here_goes_back_to_the_queue(ground: Ground) -> N
     job_id = enqueue(ground.engine)
     for crashes in (1, 2):
         ground.claim()
-        ground.run(lambda tx: tx.execute(text("DELETE FROM workers")) and None)
+        ground.run(execute, "DELETE FROM workers")
         assert ground.run(rescue, older) == 1
         assert ground.run(live, job_id).crashes == crashes
     [job] = ground.claim()
     ground.run(mark_alone, job)
-    ground.run(lambda tx: tx.execute(text("DELETE FROM workers")) and None)
+    ground.run(execute, "DELETE FROM workers")
     assert ground.run(rescue, older) == 0
     assert ground.run(live, job_id).state == "running"
     assert ground.run(rescue, ground.engine) == 1
@@ -217,7 +217,7 @@ async def test_one_job_that_cannot_be_settled_does_not_keep_the_others_from_resc
     good = [await stage.enqueue() for _ in range(3)]
     dead = await database.run(hire)
     assert len(await database.run(claim, stage.engine, dead)) == 4
-    await database.run(lambda tx: tx.execute(text("DELETE FROM workers")) and None)
+    await database.run(execute, "DELETE FROM workers")
     async with stage.working(lease_seconds=1.0, heartbeat_seconds=0.2):
         await stage.until(lambda: {job for job, outcome in stage.settled if isinstance(outcome, Done)} >= set(good))
     assert await database.read(ended, bad) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,7 +21,7 @@ def engine(stopped_database: Database) -> Engine:
     return build(stopped_database, JobKind(KIND, done, max_attempts=1))
 
 
-def end(engine: Engine, outcome: Outcome, **options: object) -> str:
+def end(engine: Engine, outcome: Outcome, **options: Any) -> str:
     run = engine.database.run_blocking
     job_id = enqueue(engine, args={"page": 1}, **options)
     [job] = run(claim, engine, run(hire))

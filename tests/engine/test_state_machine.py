@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -197,9 +197,19 @@ def test_anything_in_any_order(stopped_database: Database, clock: StoppedClock, 
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
+
+    class Machine(EngineMachine):
+        def __init__(self) -> None:
+            super().__init__(stopped_database, clock)
+
     if not database_url.startswith("postgresql"):
-        run_state_machine_as_test(lambda: EngineMachine(stopped_database, clock), settings=machine_settings)
+        run_state_machine_as_test(Machine, settings=machine_settings)
         return
     with psycopg.connect(database_url, autocommit=True) as connection:
-        clock.on_change = lambda now: connection.execute("UPDATE test_clock SET frozen = %s", (now,)) and None
-        run_state_machine_as_test(lambda: EngineMachine(stopped_database, clock), settings=machine_settings)
+
+        def freeze(now: datetime) -> None:
+            connection.execute("UPDATE test_clock SET frozen = %s", (now,))
+
+        # One connection for all changes: there are thousands.
+        clock.on_change = freeze
+        run_state_machine_as_test(Machine, settings=machine_settings)

@@ -6,19 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import text
 
 from longtake import Database, Done, Engine, Fail, JobKind, JobRequest, Outcome, Retry, Snooze, Steps
-from longtake.engine import hand as hand_module
-from longtake.errors import LeaseLost, NotFound
+from longtake.errors import NotFound
 from tests.engine.stage import (
     KIND,
     Stage,
-    add_effect,
     attempts,
-    claim,
     done,
-    effects,
     ended,
     hire,
     live,
@@ -26,7 +21,7 @@ from tests.engine.stage import (
 )
 
 if TYPE_CHECKING:
-    from longtake import Job, Transaction
+    from longtake import Job
 
 
 async def test_a_job_from_enqueue_to_done(database: Database) -> None:
@@ -221,50 +216,3 @@ async def test_no_more_run_at_once_than_the_worker_may(database: Database) -> No
         assert len(stage.started) == 3
         gate.set()
         await stage.until(lambda: len(stage.settled) == 8)
-
-
-async def test_progress_is_written_at_most_once_a_second(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Stage(database)
-    await stage.start()
-    written: list[bool] = []
-
-    async def report(job: Job) -> Outcome:
-        for number in range(3):
-            written.append(await job.progress(add_effect, job.id, number))
-        monkeypatch.setattr(hand_module, "PROGRESS_SECONDS", 0.0)
-        written.append(await job.progress(add_effect, job.id, 99))
-        return Done()
-
-    stage.handler = report
-    job_id = await stage.enqueue()
-    async with stage.working():
-        await stage.until(lambda: len(stage.settled) == 1)
-    assert written == [True, False, False, True]
-    assert await database.read(effects) == [(job_id, 0), (job_id, 99)]
-
-
-async def test_progress_is_fenced(database: Database) -> None:
-    stage = Stage(database)
-    await stage.start()
-    await stage.enqueue()
-    [job] = await database.run(claim, stage.engine, await database.run(hire))
-    assert not await job.progress(add_effect, job.id, 1)
-
-    async def write_after_losing(running: Job) -> Outcome:
-        def take_away(tx: Transaction) -> None:
-            tx.execute(text("UPDATE jobs SET lease_token = :other WHERE id = :id"), {"other": job.id, "id": running.id})
-
-        await database.run(take_away)
-        with pytest.raises(LeaseLost):
-            await running.progress(add_effect, running.id, 1)
-        stage.tell()
-        lost.set()
-        return Done()
-
-    lost = asyncio.Event()
-    stage.handler = write_after_losing
-    await stage.enqueue()
-    async with stage.working():
-        await stage.until(lost.is_set)
-    assert await database.read(effects) == []
-    assert not any(isinstance(outcome, Done) for _job, outcome in stage.settled)

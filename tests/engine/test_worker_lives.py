@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import text
 
-from longtake import Cancelled, Database, Done, Fail, Outcome, Retry, Settlement
-from longtake.clock import SystemClock
-from longtake.engine.control import cancel, request_cancel
-from longtake.engine.tables import workers
+from longtake import Database, Done, Outcome, Retry, Settlement
+from longtake.engine.control import cancel
+from tests.engine.lives import LeapingClock, beats, until_beaten
 from tests.engine.stage import (
     Stage,
     add_effect,
@@ -28,20 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from longtake import Job, Transaction
-
-
-class LeapingClock(SystemClock):
-    """Real time, of which a test can let more pass at once."""
-
-    def __init__(self) -> None:
-        self.leap = 0.0
-
-    def monotonic(self) -> float:
-        return super().monotonic() + self.leap
-
-
-def beats(tx: Transaction) -> dict[str, int]:
-    return {row.id: row.beat for row in tx.execute(select(workers.c.id, workers.c.beat))}
 
 
 def forget_workers(tx: Transaction) -> None:
@@ -160,16 +145,12 @@ async def test_a_claim_whose_answer_was_lost_is_returned_unspent(database: Datab
 
         assert len(await database.run(claim_behind_its_back)) == 1
         # Seen once as a stranger, and again when the answer cannot come any more.
-        await until_read(database, beats, lambda seen, first=await database.read(beats): _moved(seen, first))
+        await until_beaten(database)
         assert (await database.read(live, job_id)).state == "running"
         clock.leap += 60.0
         await stage.until(lambda: len(stage.settled) == 1)
     assert stage.started[0].attempt == 1
     assert [one.outcome for one in await database.read(attempts, job_id)] == ["done"]
-
-
-def _moved(seen: dict[str, int], first: dict[str, int]) -> bool:
-    return all(seen[worker] >= beat + 3 for worker, beat in first.items())
 
 
 @pytest.mark.parametrize("settle_fails", [False, True])
@@ -204,7 +185,7 @@ async def test_a_wedged_handler_loses_its_job_and_nothing_else(database: Databas
         )
         assert row.error["code"] == ("SETTLE_FAILED" if settle_fails else "CRASHED")
         # The worker itself is well: it beats, and runs other jobs.
-        await until_read(database, beats, lambda seen, first=await database.read(beats): _moved(seen, first))
+        await until_beaten(database)
         other = await stage.enqueue()
         await stage.until(lambda: (other, Done()) in stage.settled)
         assert worker.id in await database.read(beats)
@@ -212,93 +193,3 @@ async def test_a_wedged_handler_loses_its_job_and_nothing_else(database: Databas
     # One effect for each run that counted, and none of the wedged run's own.
     numbers = [number for job, number in await database.read(effects) if job == job_id]
     assert len(numbers) == len(set(numbers))
-
-
-class TestAlone:
-    """Suspects: jobs that were there when two workers died."""
-
-    @staticmethod
-    async def make_suspect(stage: Stage, job_id: str) -> None:
-        def mark(tx: Transaction) -> None:
-            tx.execute(text("UPDATE jobs SET crashes = 2 WHERE id = :id"), {"id": job_id})
-
-        await stage.database.run(mark)
-
-    async def test_a_suspect_runs_with_nothing_beside_it(self, database: Database) -> None:
-        stage = Stage(database)
-        await stage.start()
-        running: set[str] = set()
-        beside: dict[str, set[str]] = {}
-
-        async def watch(job: Job) -> Outcome:
-            running.add(job.id)
-            beside[job.id] = set(running)
-            if job.crashes:
-                alone.append((await database.read(live, job.id)).alone)
-            for _ in range(20):
-                await asyncio.sleep(0)
-            beside[job.id] |= running
-            running.discard(job.id)
-            return Done()
-
-        alone: list[bool] = []
-        stage.handler = watch
-        ids = [await stage.enqueue() for _ in range(21)]
-        suspects = [ids[3], ids[12]]
-        for suspect in suspects:
-            await self.make_suspect(stage, suspect)
-        async with stage.working():
-            await stage.until(lambda: len(stage.settled) == 21)
-        assert [beside[suspect] for suspect in suspects] == [{suspect} for suspect in suspects]
-        assert alone == [True, True]
-
-    async def test_a_suspect_that_is_cancelled_while_it_waits_is_never_run(self, database: Database) -> None:
-        stage = Stage(database)
-        await stage.start()
-        gate = stage.gate()
-
-        async def wait(_job: Job) -> Outcome:
-            await gate.wait()
-            return Done()
-
-        stage.handler = wait
-        first = await stage.enqueue()
-        async with stage.working(heartbeat_seconds=0.01) as worker:
-            await stage.until(lambda: len(stage.started) == 1)
-            suspect = await stage.enqueue(delay=3600)
-            await self.make_suspect(stage, suspect)
-            await database.run(lambda tx: tx.execute(text("UPDATE jobs SET due_at = now() WHERE crashes > 0")) and None)
-            await until_read(database, lambda tx: live(tx, suspect), lambda row: row.state == "running")
-            assert await database.run(request_cancel, stage.engine, suspect) == "requested"
-            await until_read(database, beats, lambda seen, old=await database.read(beats): _moved(seen, old))
-            gate.set()
-            await stage.until(lambda: len(stage.settled) == 2)
-            assert len(worker.hand) == 0
-        assert dict(stage.settled) == {first: Done(), suspect: Cancelled()}
-        assert [job.id for job in stage.started] == [first]
-
-    async def test_a_suspect_that_wedges_alone_is_set_apart(self, database: Database) -> None:
-        stage = Stage(database, time_limit=60.0)
-        await stage.start()
-        clock = LeapingClock()
-        stage.engine.clock = clock
-        end = stage.gate()
-
-        async def wedge(_job: Job) -> Outcome:
-            while not end.is_set():
-                try:
-                    await end.wait()
-                except asyncio.CancelledError:
-                    continue
-            return Done()
-
-        stage.handler = wedge
-        job_id = await stage.enqueue()
-        await self.make_suspect(stage, job_id)
-        async with stage.working(heartbeat_seconds=0.01, stop_grace_seconds=0.0):
-            await stage.until(lambda: len(stage.started) == 1)
-            clock.leap += 71.0
-            row: Any = await until_read(database, lambda tx: ended(tx, job_id), lambda row: row is not None)
-            end.set()
-        assert (row.state, row.error["code"]) == ("failed", "CRASHED")
-        assert isinstance(stage.settled[0][1], Fail)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -100,7 +101,7 @@ async def test_a_claim_whose_answer_comes_after_the_stop_is_given_back(database:
         await asyncio.Event().wait()
         return Done()
 
-    stage.engine.exchange = slow_exchange  # type: ignore[method-assign]
+    stage.engine.exchange = slow_exchange  # type: ignore[method-assign,assignment]
     stage.handler = never_end
     job_id = await stage.enqueue()
     # With a grace this long, a handler that was begun after the stop would hold it up.
@@ -126,15 +127,18 @@ async def test_a_job_that_waits_for_its_permit_is_given_back(database: Database)
     assert len(waiting) + len(stage.settled) == 30
 
 
+def settled(stage: Stage, enough: int) -> bool:
+    return len(stage.settled) >= enough
+
+
 async def test_many_jobs_in_all_stages_survive_a_stop(database: Database) -> None:
     """Stopped at an arbitrary moment under load: each job is done once or waits unspent."""
     stage = Stage(database)
     await stage.start()
     ids = [await stage.enqueue() for _ in range(300)]
-    for _ in range(4):
-        before = len(stage.settled)
+    for enough in (1, 40, 80, 120):
         async with stage.working():
-            await stage.until(lambda before=before: len(stage.settled) > before or len(stage.settled) == 300)
+            await stage.until(partial(settled, stage, enough))
     async with stage.working():
         await stage.until(lambda: len(stage.settled) == 300)
     assert sorted(job for job, _outcome in stage.settled) == sorted(ids)
@@ -167,7 +171,7 @@ async def test_a_worker_that_cannot_go_on_says_so(database: Database) -> None:
     def broken(*_arguments: Any) -> Claim:
         raise ZeroDivisionError
 
-    stage.engine.exchange = broken  # type: ignore[method-assign]
+    stage.engine.exchange = broken  # type: ignore[method-assign,assignment]
     worker = Worker(stage.engine)
     with pytest.raises(ZeroDivisionError):
         await asyncio.wait_for(worker.run(), 20)

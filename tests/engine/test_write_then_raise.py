@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 import pytest
@@ -123,7 +124,7 @@ async def test_every_effect_is_there_once_and_nothing_is_lost_or_stuck(
         return engine.enqueue(tx, "parent", key=f"parent {number}")
 
     stage = Stage(database)
-    parents = [await persistently(lambda n=number: forgetful.run(enqueue, n)) for number in range(PARENTS)]
+    parents = [await persistently(partial(forgetful.run, enqueue, number)) for number in range(PARENTS)]
     assert len({one.id for one in parents}) == PARENTS
     # Small batches make many exchanges; a short lease lets lost claims come back soon.
     async with stage.working(engine, concurrency=12, lease_seconds=1.0, heartbeat_seconds=0.1):

@@ -135,7 +135,7 @@ async def test_f26_with_the_pool_exhausted_calls_are_shed_and_heartbeats_go_on(
         over.set()
     kept = await asyncio.gather(*(call for call in calls if call not in shed))
     assert kept == ["done"] * len(kept)
-    assert len(kept) > THREADS
+    assert 0 < len(kept) <= THREADS + WAITING
     worker.stop()
     await working
 

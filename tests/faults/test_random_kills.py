@@ -68,8 +68,8 @@ def test_killed_inside_each_transaction_in_turn_nothing_is_lost_or_done_twice(la
     ids = lab.enqueue(10, then=[{"kind": "task"}])
     if step == "rescue":
         first = lab.start()
-        lab.enqueue(1, until="go")
-        lab.wait_for("start", count=11)
+        [interrupted] = lab.enqueue(until="go")
+        lab.wait_for("start", job=interrupted)
         first.kill()
     child = lab.start(hold=step)
     lab.wait_for("holding", step=step)

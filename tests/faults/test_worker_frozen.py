@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from longtake import Engine, Lane, Worker
+from longtake import Engine, Lane, Worker, open_database
 from longtake.clock import new_id
 from longtake.db.postgresql_session import SessionOptions
 from longtake.engine.leases import bury, look_around, register_worker
@@ -114,6 +117,41 @@ def test_f06_frozen_with_a_claim_in_hand_begins_nothing_when_it_wakes(postgresql
     assert lab.evidence("start", process=frozen.id) == []
 
 
+def test_f06_frozen_before_it_locks_a_lane_does_not_turn_the_lane_back(postgresql_lab: Lab) -> None:
+    """A transaction's time is that of its beginning: it is old when the process stood still after that."""
+    lab = postgresql_lab
+    database = open_database(lab.url)
+    engine = Engine(database, lanes=[Lane("spaced", spacing=0.2)])
+    begun, go = threading.Event(), threading.Event()
+    stood_still = (
+        "SELECT now() > xact_start + interval '1 second' FROM pg_stat_activity"
+        " WHERE state = 'idle in transaction' AND datname = current_database()"
+    )
+
+    def claim_late(tx: Transaction) -> Claim:
+        begun.set()
+        go.wait(10)
+        return engine.claim_lane(tx, "spaced", [QueueName("spaced", "task", 2)], new_id(), 1)
+
+    def next_start() -> Any:
+        return lab.sql("SELECT spaced_at FROM lanes WHERE name = 'spaced'")[0][0]
+
+    try:
+        database.run_blocking(engine.declare)
+        with ThreadPoolExecutor(1) as another:
+            frozen = another.submit(asyncio.run, database.run(claim_late))
+            begun.wait(10)
+            wait_until(lambda: lab.sql(stood_still) == [(True,)], "a second has passed")
+            lab.sql("UPDATE lanes SET spaced_at = now() + interval '0.2 seconds' WHERE name = 'spaced'")
+            before = next_start()
+            go.set()
+            assert frozen.result(10).jobs == []
+        assert next_start() == before
+    finally:
+        go.set()
+        database.close()
+
+
 def test_f06_a_buried_worker_can_claim_nothing(database: Database) -> None:
     engine = Engine(database)
     database.run_blocking(register_worker, new_id(), "frozen", "another incarnation", 30.0)
@@ -131,7 +169,7 @@ def test_f06_a_buried_worker_can_claim_nothing(database: Database) -> None:
 
 def test_f10_a_blocked_event_loop_keeps_its_leases(lab: Lab) -> None:
     blocked = lab.start()
-    [job] = lab.enqueue(block=3.5)
+    [job] = lab.enqueue(block=2.5)
     lab.wait_for("start", job=job, process=blocked.id)
     if not lab.is_sqlite:
         lab.start()
@@ -145,7 +183,7 @@ def test_f10_a_blocked_event_loop_keeps_its_leases(lab: Lab) -> None:
 def test_f10_a_handler_that_blocks_past_limit_and_grace_loses_its_job(postgresql_lab: Lab) -> None:
     lab = postgresql_lab
     wedged = lab.start(time_limit=0.5, constants=(WEDGED_SOON,))
-    [job] = lab.enqueue(block=4.0)
+    [job] = lab.enqueue(block=3.0)
     lab.wait_for("start", job=job, process=wedged.id)
     other = lab.start()
     lab.wait_for("end", job=job, process=other.id)

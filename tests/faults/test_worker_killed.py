@@ -97,7 +97,7 @@ def test_f09_a_job_that_kills_its_worker_three_times_is_quarantined_and_the_othe
     innocent = lab.enqueue(4, seconds=0.4)
     [killer] = lab.enqueue(seconds=0.2, kill=True)
     for _death in range(3):
-        lab.start().gone(12)
+        lab.start(lease_seconds=1.2, heartbeat_seconds=0.3).gone(12)
 
     lab.start()
     lab.wait_for("failed", job=killer)

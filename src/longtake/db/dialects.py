@@ -96,6 +96,24 @@ class seconds_until(FunctionElement[float]):  # noqa: N801
     inherit_cache = True
 
 
+class transaction_age(FunctionElement[float]):  # noqa: N801
+    """For how many seconds the transaction has been open: by so much ``now()`` is behind."""
+
+    type = Float()
+    inherit_cache = True
+
+
+@compiles(transaction_age, SQLITE)
+def _age_sqlite(_element: transaction_age, _compiler: SQLCompiler, **_options: Any) -> str:
+    # One process, one writer: nobody else's time has passed in between.
+    return "0.0"
+
+
+@compiles(transaction_age, POSTGRESQL)
+def _age_postgresql(_element: transaction_age, _compiler: SQLCompiler, **_options: Any) -> str:
+    return "extract(epoch FROM clock_timestamp() - transaction_timestamp())::double precision"
+
+
 @compiles(later, SQLITE)
 def _later_sqlite(element: later, compiler: SQLCompiler, **options: Any) -> str:
     return f"later({compiler.process(element.clauses, **options)})"

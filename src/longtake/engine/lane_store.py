@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from longtake.db.dialects import NOW, SQLITE, later, seconds_until
-from longtake.engine.lanes import BLOCK_LONGEST_SECONDS, SLOWDOWN_MOST, Lane, LaneState
+from longtake.db.dialects import NOW, SQLITE, later, seconds_until, transaction_age
+from longtake.engine.lanes import BLOCK_LONGEST_SECONDS, HORIZON_SECONDS, SLOWDOWN_MOST, Lane, LaneState
 from longtake.engine.tables import jobs, lanes
 from longtake.errors import NotFound
 
@@ -37,6 +37,7 @@ QUERY = select(
     seconds_until(lanes.c.spaced_at).label("spaced"),
     seconds_until(lanes.c.blocked_until).label("blocked"),
     seconds_until(lanes.c.slowed_at).label("slowed"),
+    transaction_age().label("age"),
 )
 
 
@@ -86,10 +87,14 @@ def all_lanes(tx: Transaction) -> list[LaneView]:
 
 
 def lock_lane(tx: Transaction, name: str) -> LaneView | None:
-    """Return the lane if it may be claimed from and nobody else is claiming from it; it stays ours until commit."""
+    """Return the lane if it may be claimed from and nobody else is claiming from it; it stays ours until commit.
+
+    Not in a transaction that stood still since it began: by its ``now()`` others' starts would lie far ahead, as if
+    the clock had gone back.
+    """
     # SQLite's one writer is a lock already.
     row = tx.execute(QUERY.where(lanes.c.name == name).with_for_update(skip_locked=True)).first()
-    return None if row is None or row.paused else _view(row)
+    return None if row is None or row.paused or row.age > HORIZON_SECONDS else _view(row)
 
 
 def running_in(tx: Transaction, name: str) -> int:

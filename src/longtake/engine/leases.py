@@ -7,6 +7,7 @@ nobody, and one that jumps back keeps nobody alive. On SQLite a new owner knows 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -92,15 +93,18 @@ class Witness:
         self._lease = lease_seconds
         self._incarnation = incarnation
         self._since: dict[str, tuple[int, float]] = {}
+        self._looked_at = -math.inf
 
     def dead(self, seen: Sequence[Seen], myself: str) -> list[Seen]:
         """Return the others that both witnesses call dead.
 
-        Who could not beat lately is no judge: the database took nobody's beats, and all get a lease's time again.
+        Who could not look or beat lately is no judge: perhaps nobody could, and all get a lease's time again.
         """
         now = self._clock.monotonic()
         before, self._since = self._since, {}
-        if not any(one.id == myself and one.lease_left > self._lease * FRESH_PART for one in seen):
+        looked_at, self._looked_at = self._looked_at, now
+        fresh = any(one.id == myself and one.lease_left > self._lease * FRESH_PART for one in seen)
+        if not fresh or now - looked_at > self._lease / 2:
             before = {}
         for one in seen:
             known = before.get(one.id)
