@@ -58,7 +58,7 @@ class PostgresqlServer:
 
     def drop_database(self, url: str) -> None:
         """Remove a database, whoever is still connected."""
-        name = url.split("?")[0].rsplit("/", 1)[1]
+        name = url.split("?", maxsplit=1)[0].rsplit("/", 1)[1]
         self._sql(f"DROP DATABASE {name} WITH (FORCE)")
 
     def stop(self) -> None:
