@@ -33,6 +33,6 @@ async def until_beaten(database: Database) -> None:
     first = await database.read(beats)
 
     def moved(seen: dict[str, int]) -> bool:
-        return all(seen[worker] >= beat + 3 for worker, beat in first.items())
+        return bool(seen) and all(beat >= first.get(worker, 0) + 3 for worker, beat in seen.items())
 
     await until_read(database, beats, moved)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from sqlalchemy import select, text
 
-from longtake import Cancelled, Database, Fail, Job, JobKind, Lane, Settlement, Steps, Transaction
+from longtake import Cancelled, Database, Fail, Job, JobKind, JobRequest, Lane, Settlement, Steps, Transaction
 from longtake.engine.leases import Witness, beat, bury, look_around, rescue
 from longtake.engine.tables import job_attempts, jobs, jobs_ended
 from tests.engine.model import MAX_ATTEMPTS, NARROW_MOST, STEPS, TIMED_RATE, TIMED_SPACING, Model, ModelJob
@@ -72,6 +72,10 @@ class WorkersAndTime(RuleBasedStateMachine):
         self.crashed: set[str] = set()
         self.old: list[Job] = []
         self.seen: tuple[set[str], int, int] = (set(), 0, 0)
+        # A full house to begin with, so that few steps lead to where limits and leases matter.
+        requests = [JobRequest(kind) for kind in KINDS for _ in range(4)]
+        for request, job in zip(requests, self.run(self.engine.enqueue_many, requests), strict=True):
+            self.learn(job.id, request.kind)
 
     @property
     def now(self) -> datetime:
@@ -102,6 +106,7 @@ class WorkersAndTime(RuleBasedStateMachine):
         del self.alive[worker]
         self.crashed.add(worker)
 
+    @precondition(lambda self: len(self.alive) < 3)
     @rule()
     def join(self) -> None:
         self.alive[self.run(hire, LEASE)] = []

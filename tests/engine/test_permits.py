@@ -88,6 +88,23 @@ def test_starts_are_never_closer_than_the_spacing(lane: Lane, asked: list[tuple[
         assert later - earlier >= (lane.spacing or 0.0) - TOLERANCE
 
 
+@given(timed_lanes(), st.lists(st.sampled_from([0.0, 0.0, 1.0]) | st.floats(0, 1), min_size=120, max_size=120))
+def test_limits_hold_when_every_permit_is_taken_as_soon_as_it_can_be(lane: Lane, lateness: list[float]) -> None:
+    """The hardest case: always somebody waiting, some starts as late as they may be and others on time."""
+    state, now, starts = LaneState(), 0.0, []
+    while len(starts) < len(lateness):
+        wait = next_permit(lane, state)
+        now += wait
+        permitted, state = permits(lane, after(state, wait), 0, 10)
+        starts += [now + start for start in permitted]
+    starts = sorted(start + late * lane.permit_lifetime for start, late in zip(starts, lateness, strict=False))
+    assert all(later - earlier >= (lane.spacing or 0.0) - TOLERANCE for earlier, later in itertools.pairwise(starts))
+    if lane.rate is not None:
+        count, period = lane.rate
+        windows = zip(starts, starts[count:], strict=False)
+        assert all(later - earlier >= period - TOLERANCE for earlier, later in windows)
+
+
 @given(timed_lanes(), claims)
 def test_what_is_waited_for_is_then_permitted(lane: Lane, asked: list[tuple[float, int, list[float]]]) -> None:
     """Whoever comes back when told gets at least one start: nobody waits in vain."""

@@ -49,7 +49,7 @@ class EngineMachine(WorkersAndTime):
             assert job.id == twin.id
 
     @precondition(lambda self: self.alive)
-    @rule(choice=CHOICE, wanted=st.integers(1, 4))
+    @rule(choice=CHOICE, wanted=st.integers(1, 3))
     def claim_free(self, choice: int, wanted: int) -> None:
         worker = list(self.alive)[choice % len(self.alive)]
         due = self.model.due("free", self.now)
@@ -59,7 +59,7 @@ class EngineMachine(WorkersAndTime):
         self.take(worker, claimed)
 
     @precondition(lambda self: self.alive)
-    @rule(choice=CHOICE, lane=st.sampled_from(["narrow", "timed"]), wanted=st.integers(1, 4))
+    @rule(choice=CHOICE, lane=st.sampled_from(["narrow", "timed"]), wanted=st.integers(1, 3))
     def claim_limited(self, choice: int, lane: str, wanted: int) -> None:
         worker = list(self.alive)[choice % len(self.alive)]
         due, running = self.model.due(lane, self.now), self.model.running(lane)

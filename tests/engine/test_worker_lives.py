@@ -138,6 +138,8 @@ async def test_a_claim_whose_answer_was_lost_is_returned_unspent(database: Datab
     stage.engine.clock = clock
     async with stage.working(heartbeat_seconds=0.01) as worker:
         job_id = await stage.enqueue(delay=3600)
+        # Only a worker that is registered can claim.
+        await until_beaten(database)
 
         def claim_behind_its_back(tx: Transaction) -> list[Job]:
             tx.execute(text("UPDATE jobs SET due_at = now()"))

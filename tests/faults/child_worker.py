@@ -117,6 +117,7 @@ class Behaviour:
         seconds: float = 0.0,
         block: float = 0.0,
         until: str | None = None,
+        first_until: str | None = None,
         kill: bool = False,
         snoozes: int = 0,
         retries: int = 0,
@@ -124,8 +125,8 @@ class Behaviour:
         **_labels: Any,
     ) -> Outcome:
         await asyncio.sleep(seconds)
-        if until is not None:
-            await self._file_appears(until)
+        if (gate := first_until if job.attempt == 1 and first_until else until) is not None:
+            await self._file_appears(gate)
         if block and job.attempt == 1:
             time.sleep(block)  # noqa: ASYNC251 - the fault: it blocks the event loop
         if kill:

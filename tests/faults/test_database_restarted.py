@@ -87,12 +87,14 @@ def test_f19_restarted_during_a_rescue_the_rescue_goes_on(
     ids = lab.enqueue(5, until="go")
     dead = lab.start()
     lab.wait_for("start", count=5)
-    rescuer = lab.start(hold="rescue")
+    rescuer = lab.start(hold="rescue", constants=(("longtake.db.postgresql", "PATIENCE_SECONDS", 0.1),))
     dead.kill()
     lab.wait_for("holding", step="rescue")
-    # The worker is buried, its jobs are not yet free: nobody may depend on the one that began.
+    # The worker is buried, its jobs are not yet free: what was begun is given up, and has to be begun again.
     stoppable_server.halt()
     lab.let("go")
+    log = lab.folder / f"log-{rescuer.id}"
+    wait_until(lambda: "action=rescue_the_dead" in log.read_text(), "the rescue is given up")
     stoppable_server.start()
     lab.wait_for("start", count=5, process=rescuer.id)
     lab.drained()

@@ -39,20 +39,26 @@ def test_f06_frozen_past_its_lease_its_writes_change_nothing_and_it_goes_on_as_a
 ) -> None:
     lab = postgresql_lab
     frozen = lab.start()
-    ids = lab.enqueue(3, until="go")
+    ids = lab.enqueue(3, first_until="woken", until="go")
     lab.wait_for("start", count=3, process=frozen.id)
     frozen.freeze()
     other = lab.start()
-    wait_until_buried(lab, frozen)
+    buried = wait_until_buried(lab, frozen)
     lab.wait_for("start", count=3, process=other.id)
     # Its handlers are done the moment it wakes, before it can know that it was buried.
-    lab.let("go")
+    lab.let("woken")
     frozen.thaw()
+    lab.wait_for("end", count=3, process=frozen.id)
+    wait_until(lambda: len(workers(lab)) == 2, "it goes on as a new worker")
+    assert buried not in workers(lab)
+    assert {lab.job(job)["state"] for job in ids} == {"running"}
+    assert lab.sql("SELECT * FROM effects") == []
+
+    lab.let("go")
     lab.drained()
     lab.check(ids)
     assert {row[0] for row in lab.sql("SELECT process FROM effects")} == {other.id}
     assert {tuple(lab.attempts(job)) for job in ids} == {("crashed", "done")}
-
     other.kill()
     [again] = lab.enqueue()
     lab.wait_for("end", job=again, process=frozen.id)

@@ -94,8 +94,9 @@ def test_f05_killed_between_the_result_and_its_commit_writes_nothing_of_it(lab: 
 
 
 def test_f09_a_job_that_kills_its_worker_three_times_is_quarantined_and_the_others_go_on(lab: Lab) -> None:
-    innocent = lab.enqueue(4, seconds=0.4)
+    # First in line: when it runs alone, the others are waiting for that in the same worker.
     [killer] = lab.enqueue(seconds=0.2, kill=True)
+    innocent = lab.enqueue(4, seconds=0.4)
     for _death in range(3):
         lab.start(lease_seconds=1.2, heartbeat_seconds=0.3).gone(12)
 
@@ -113,9 +114,9 @@ def test_f09_a_job_that_kills_its_worker_three_times_is_quarantined_and_the_othe
 
 
 def test_f09_after_two_crashes_a_job_runs_alone(lab: Lab) -> None:
-    lab.start(kinds=("task", "paced"), lanes=(Lane("paced", spacing=0.02),))
+    lab.start(kinds=("task", "paced"), lanes=(Lane("paced", rate=(100, 1.0)),))
     # These are claimed ahead, each for its own time: some will be due while a suspect runs.
-    paced = lab.enqueue(20, kind="paced", lane="paced")
+    paced = lab.enqueue(120, kind="paced", lane="paced")
     lab.wait_for("start", count=4)
     suspects = lab.enqueue(3, crashes=2, seconds=0.2)
     others = lab.enqueue(5, seconds=0.1)
