@@ -10,7 +10,7 @@ from sqlalchemy import text
 from longtake import Cancelled, Database, Done, Fail, Outcome
 from longtake.engine.control import request_cancel
 from tests.engine.lives import LeapingClock, until_beaten
-from tests.engine.stage import Stage, ended, execute, live, until_read
+from tests.engine.stage import Stage, ended, execute, live, until_read, wait_stubbornly
 
 if TYPE_CHECKING:
     from longtake import Job, Transaction
@@ -86,11 +86,7 @@ async def test_a_suspect_that_wedges_alone_is_set_apart(database: Database) -> N
     end = stage.gate()
 
     async def wedge(_job: Job) -> Outcome:
-        while not end.is_set():
-            try:
-                await end.wait()
-            except asyncio.CancelledError:
-                continue
+        await wait_stubbornly(end)
         return Done()
 
     stage.handler = wedge

@@ -28,6 +28,7 @@ from tests.engine.stage import (
     hire,
     live,
     until_read,
+    wait_stubbornly,
 )
 
 if TYPE_CHECKING:
@@ -178,11 +179,7 @@ async def test_a_result_after_the_cancel_has_no_effect(database: Database) -> No
     gate = stage.gate()
 
     async def finish_late(_job: Job) -> Outcome:
-        while not gate.is_set():
-            try:
-                await gate.wait()
-            except asyncio.CancelledError:
-                continue
+        await wait_stubbornly(gate)
         return Done()
 
     stage.handler = finish_late

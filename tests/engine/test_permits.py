@@ -91,7 +91,8 @@ def test_starts_are_never_closer_than_the_spacing(lane: Lane, asked: list[tuple[
 @given(timed_lanes(), st.lists(st.sampled_from([0.0, 0.0, 1.0]) | st.floats(0, 1), min_size=120, max_size=120))
 def test_limits_hold_when_every_permit_is_taken_as_soon_as_it_can_be(lane: Lane, lateness: list[float]) -> None:
     """The hardest case: always somebody waiting, some starts as late as they may be and others on time."""
-    state, now, starts = LaneState(), 0.0, []
+    state, now = LaneState(), 0.0
+    starts: list[float] = []
     while len(starts) < len(lateness):
         wait = next_permit(lane, state)
         now += wait

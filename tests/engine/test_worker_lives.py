@@ -21,6 +21,7 @@ from tests.engine.stage import (
     ended,
     live,
     until_read,
+    wait_stubbornly,
 )
 
 if TYPE_CHECKING:
@@ -164,11 +165,8 @@ async def test_a_wedged_handler_loses_its_job_and_nothing_else(database: Databas
     end = stage.gate()
 
     async def ignore_everything(job: Job) -> Outcome:
-        while job.args == "wedged" and not end.is_set():
-            try:
-                await end.wait()
-            except asyncio.CancelledError:
-                continue
+        if job.args == "wedged":
+            await wait_stubbornly(end)
         return Done()
 
     def settle(tx: Transaction, settlements: Sequence[Settlement]) -> None:

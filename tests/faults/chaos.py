@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from longtake import Lane
-from tests.faults.child_worker import Evidence
+from tests.faults.holding import Evidence
 from tests.faults.runs import Sleep, crowd, runs, starts_too_close, without_zombies
 
 if TYPE_CHECKING:
@@ -141,6 +141,8 @@ class Chaos:
         if self.server is not None:
             self.faults["server restarts"] += 1
             self.server.halt(self.dice.choice(["immediate", "fast"]))
+            # Sometimes for longer than a call to the database is patient.
+            time.sleep(self.dice.choice([0.0, 0.0, 0.5, 9.0]))
             self.server.start()
 
     def _fill_up(self) -> None:

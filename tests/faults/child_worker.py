@@ -12,28 +12,26 @@ import os
 import signal
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import orjson
 from sqlalchemy import Column, Integer, MetaData, Table, Text, insert
 
 import longtake.engine.duties
 import longtake.engine.leases
-from longtake import Done, Engine, Fail, JobKind, JobRequest, Lane, Retry, Snooze, Steps, Worker, open_database
+from longtake import Done, Engine, Fail, JobKind, JobRequest, Retry, Snooze, Steps, Worker, open_database
+from longtake.app.stopping import StopSignal
 from longtake.clock import SystemClock
 from longtake.db.postgresql import PostgresqlDatabase
 from longtake.db.postgresql_session import SessionOptions
 from longtake.db.urls import postgresql_url
-from longtake.engine.hand import Hand
+from tests.faults.holding import Evidence, Plan, held, hold_claims_taken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from longtake import Database, Job, Outcome, Settlement, Transaction
-    from longtake.engine.claims import Claim
 
 #: One row for each job that ended well. A second one for the same job is an error.
 effects = Table(
@@ -43,43 +41,6 @@ effects = Table(
     Column("attempt", Integer),
     Column("process", Integer),
 )
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How a child is to work, and what is to go wrong in it."""
-
-    url: str
-    folder: Path
-    kinds: tuple[str, ...] = ("task",)
-    lanes: tuple[Lane, ...] = ()
-    lease_seconds: float = 1.5
-    heartbeat_seconds: float = 0.4
-    poll_seconds: float = 0.1
-    concurrency: int = 50
-    stop_grace_seconds: float = 5.0
-    time_limit: float = 30.0
-    #: Constants of Longtake that are too long for a test: module, name, value.
-    constants: tuple[tuple[str, str, float], ...] = ()
-    #: Time limits of PostgreSQL connections that are too long for a test.
-    session: tuple[tuple[str, float], ...] = ()
-    #: This process's wall clock is wrong by so much.
-    clock_offset: float = 0.0
-    #: Where the child stands still until told to go: inside the transaction of a "claim", "settle" or "rescue", or
-    #: with a claim's answer in hand, before it is taken ("take").
-    hold: str | None = None
-
-
-class Evidence:
-    """Lines in one file that all processes append to; each line is written whole or not at all."""
-
-    def __init__(self, folder: Path) -> None:
-        self._file = os.open(folder / "evidence", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        self._process = os.getpid()
-
-    def write(self, what: str, **facts: Any) -> None:
-        line = {"what": what, "process": self._process, "at": time.monotonic(), **facts}
-        os.write(self._file, orjson.dumps(line) + b"\n")
 
 
 class WrongClock(SystemClock):
@@ -157,7 +118,7 @@ def build_engine(plan: Plan, evidence: Evidence) -> Engine:
     behaviour = Behaviour(plan, evidence)
     clock = WrongClock(plan.clock_offset)
     database = _open(plan, clock)
-    settle = _held(behaviour.settle, plan, evidence) if plan.hold == "settle" else behaviour.settle
+    settle = held(behaviour.settle, plan, evidence) if plan.hold == "settle" else behaviour.settle
     lane_of = {lane.name: lane.name for lane in plan.lanes}
     kinds = [
         JobKind(
@@ -173,12 +134,12 @@ def build_engine(plan: Plan, evidence: Evidence) -> Engine:
     ]
     engine = Engine(database, kinds, plan.lanes, clock=clock)
     if plan.hold == "take":
-        _hold_claims_taken(plan, evidence)
+        hold_claims_taken(plan, evidence)
     if plan.hold == "claim":
-        engine.queue.claim = _held(engine.queue.claim, plan, evidence)  # type: ignore[method-assign]
+        engine.queue.claim = held(engine.queue.claim, plan, evidence)  # type: ignore[method-assign]
     if plan.hold == "rescue":
         rescue = longtake.engine.leases.rescue
-        setattr(longtake.engine.duties, "rescue", _held(rescue, plan, evidence))  # noqa: B010 - mypy sees no export
+        setattr(longtake.engine.duties, "rescue", held(rescue, plan, evidence))  # noqa: B010 - mypy sees no export
     return engine
 
 
@@ -188,35 +149,6 @@ def _open(plan: Plan, clock: SystemClock) -> Database:
     if plan.session:
         return PostgresqlDatabase(replace(SessionOptions(postgresql_url(plan.url)), **dict(plan.session)))  # type: ignore[arg-type]
     return open_database(plan.url, clock=clock)
-
-
-def _held(function: Callable[..., Any], plan: Plan, evidence: Evidence) -> Callable[..., Any]:
-    """Let the function do its work, then stand still inside its transaction, the first time it does anything."""
-
-    def hold(*arguments: Any, **options: Any) -> Any:
-        result = function(*arguments, **options)
-        go = plan.folder / "go"
-        if (result or plan.hold == "settle") and not go.exists():
-            evidence.write("holding", step=plan.hold)
-            while not go.exists():
-                time.sleep(0.01)
-        return result
-
-    return hold
-
-
-def _hold_claims_taken(plan: Plan, evidence: Evidence) -> None:
-    take = Hand.take
-
-    def hold(hand: Hand, claim: Claim, claimed_at: float) -> None:
-        go = plan.folder / "go"
-        if claim.jobs and not go.exists():
-            evidence.write("holding", step="take")
-            while not go.exists():
-                time.sleep(0.01)
-        take(hand, claim, claimed_at)
-
-    setattr(Hand, "take", hold)  # noqa: B010 - mypy forbids the assignment
 
 
 async def work(plan: Plan) -> None:
@@ -232,18 +164,19 @@ async def work(plan: Plan) -> None:
         stop_grace_seconds=plan.stop_grace_seconds,
     )
 
-    def stop() -> None:
+    async def stop_when_told(told: asyncio.Event) -> None:
+        await told.wait()
         evidence.write("stopping")
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         worker.stop()
 
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, stop)
-    await engine.start()
-    evidence.write("ready", worker=worker.id)
-    await worker.run()
-    engine.database.close()
-    evidence.write("stopped in order")
+    with StopSignal() as signalled:
+        stopping = asyncio.create_task(stop_when_told(signalled.event))
+        await engine.start()
+        evidence.write("ready", worker=worker.id)
+        await worker.run()
+        await stopping
+        engine.database.close()
+        evidence.write("stopped in order")
 
 
 def main(plan: Plan) -> None:

@@ -17,7 +17,8 @@ import sqlalchemy.dialects.sqlite
 from sqlalchemy.schema import CreateTable
 
 from longtake.clock import new_id
-from tests.faults.child_worker import Plan, effects, main
+from tests.faults.child_worker import effects, main
+from tests.faults.holding import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

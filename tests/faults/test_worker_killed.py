@@ -119,6 +119,7 @@ def test_f09_after_two_crashes_a_job_runs_alone(lab: Lab) -> None:
     paced = lab.enqueue(120, kind="paced", lane="paced")
     lab.wait_for("start", count=4)
     suspects = lab.enqueue(3, crashes=2, seconds=0.2)
+    lab.wait_for("start", job=suspects[0])
     others = lab.enqueue(5, seconds=0.1)
     lab.drained()
     lab.check([*suspects, *others, *paced])
