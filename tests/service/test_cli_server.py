@@ -56,7 +56,7 @@ def test_lanes_kinds_and_schedules_are_changed_through_the_server(
     commands: Commands, shared_place: Place, shared_server: Server
 ) -> None:
     longtake = commands.at(shared_place)
-    assert longtake("lanes", "set", "posters", "--max-running", "3", "--rate", "10/60", "--burst", "2").code == 0
+    assert longtake("lanes", "set", "posters", "--max-running", "3", "--rate", "10/60s", "--burst", "2").code == 0
     changed = longtake("lanes", "set", "posters", "--rate", "none", "--spacing", "0.5", "--json").json
     assert (changed["max_running"], changed["rate_count"], changed["spacing_seconds"]) == (3, None, 0.5)
     assert longtake("lanes", "pause", "posters", "--reason", "too fast").code == 0

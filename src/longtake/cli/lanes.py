@@ -115,7 +115,7 @@ def _read_rate(text: str) -> tuple[float | None, float | None]:
     count, slash, seconds = text.partition("/")
     if not slash:
         raise typer.BadParameter(f"{text!r} names no period; example: 10/60 for ten a minute", param_hint="--rate")
-    return _number(count, "--rate", int), _number(seconds, "--rate", float)
+    return _number(count, "--rate", int), _number(seconds.strip().removesuffix("s"), "--rate", float)
 
 
 def _rate(lane: Mapping[str, Any]) -> str | None:

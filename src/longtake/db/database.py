@@ -10,6 +10,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
+import structlog
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 Ts = TypeVarTuple("Ts")
 R = TypeVar("R")
+
+log = structlog.get_logger(__name__)
 
 
 class Transaction:
@@ -52,7 +56,7 @@ class Transaction:
     def after_commit(self, callback: Callable[[], None]) -> None:
         """Call back once the transaction is durable; at most once each, and never after a rollback.
 
-        The callback runs on the database's thread: it must be quick and must not raise.
+        The callback runs on the database's thread: it must be quick. What it raises is only logged.
         """
         if callback not in self._callbacks:
             self._callbacks.append(callback)
@@ -60,7 +64,10 @@ class Transaction:
     def committed(self) -> None:
         """Run the callbacks. For the database alone."""
         for callback in self._callbacks:
-            callback()
+            try:
+                callback()
+            except Exception:
+                log.exception("a callback after the commit failed", action="after_commit")
 
 
 class Database(ABC):

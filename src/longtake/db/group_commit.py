@@ -8,10 +8,13 @@ each function is run again by itself.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import sqlite3
 import threading
 from typing import TYPE_CHECKING, Any
+
+import structlog
 
 from longtake.db.sqlite_errors import translate
 from longtake.errors import DatabaseBusy, DatabaseUnavailable
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
     from longtake.db.database import Transaction
     from longtake.db.sqlite_connection import SqliteConnection
+
+log = structlog.get_logger(__name__)
 
 GROUP_LIMIT = 256
 WAITING_LIMIT = 20_000
@@ -57,7 +62,7 @@ class Waiting:
         try:
             with connection.guarded():
                 self.result = self.function(self.transaction, *self.arguments)
-        except Exception as error:  # noqa: BLE001 - whatever it is, its caller hears it
+        except BaseException as error:  # noqa: BLE001 - whatever it is, its caller hears it
             self.error = translate(error)
 
     def committed(self) -> None:
@@ -83,56 +88,67 @@ class GroupCommit:
         self._on_outside_write = on_outside_write
         self._queue: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
         self._closed = False
+        self._lock = threading.Lock()
+        self._version: int | None = None
         self._thread = threading.Thread(target=self._write_until_closed, name="longtake-write", daemon=True)
         self._thread.start()
 
     def submit(self, waiting: Waiting) -> None:
         """Queue a function; refuse it when there is no hope of its turn coming soon."""
-        if self._closed:
-            raise DatabaseUnavailable("The database is closed.")
         if self._queue.qsize() >= WAITING_LIMIT:
             raise DatabaseBusy(f"{WAITING_LIMIT} writes are waiting for the database already.")
-        self._queue.put(waiting)
+        # Nothing may be queued behind the end: nobody would ever answer it.
+        with self._lock:
+            if self._closed:
+                raise DatabaseUnavailable("The database is closed.")
+            self._queue.put(waiting)
 
     def close(self) -> None:
         """Commit what waits, then end the thread."""
-        self._closed = True
-        self._queue.put(None)
+        with self._lock:
+            self._closed = True
+            self._queue.put(None)
         self._thread.join()
 
     def _write_until_closed(self) -> None:
-        version = self._connection.outside_version()
+        """Whatever goes wrong, this thread must not end before it is told to: all callers would wait for ever."""
+        self._look_outside()
         while True:
             try:
                 first = self._queue.get(timeout=OUTSIDE_WRITES_SECONDS)
             except queue.Empty:
-                if (seen := self._connection.outside_version()) != version:
-                    version = seen
-                    self._on_outside_write()
+                self._look_outside()
                 continue
             if first is None:
                 return
-            group = self._commit_together(first)
+            group = [first]
+            self._commit_together(group)
             _tell_all(group)
 
-    def _commit_together(self, first: Waiting) -> list[Waiting]:
-        """Run all that waits in one transaction, and return them; the last resort is a transaction each."""
-        group = [first]
+    def _look_outside(self) -> None:
+        try:
+            before, self._version = self._version, self._connection.outside_version()
+            if before not in {None, self._version}:
+                self._on_outside_write()
+        except Exception:
+            log.exception("looking for outside writes failed", action="look")
+
+    def _commit_together(self, group: list[Waiting]) -> None:
+        """Run the first and all that wait besides in one transaction; the last resort is a transaction each."""
         try:
             self._connection.control("BEGIN IMMEDIATE")
-            self._run_in_savepoint(first)
+            self._run_in_savepoint(group[0])
             while len(group) < GROUP_LIMIT and (waiting := self._next()) is not None:
                 group.append(waiting)
                 self._run_in_savepoint(waiting)
             self._connection.control("COMMIT")
         except sqlite3.Error:
-            self._connection.roll_back()
+            self._give_up()
             for waiting in group:
                 self._commit_alone(waiting)
         else:
             for waiting in group:
                 waiting.committed()
-        return group
 
     def _next(self) -> Waiting | None:
         try:
@@ -161,8 +177,13 @@ class GroupCommit:
                 self._connection.control("COMMIT")
         except sqlite3.Error as error:
             waiting.error = translate(error)
-        self._connection.roll_back()
+        self._give_up()
         waiting.committed()
+
+    def _give_up(self) -> None:
+        """Roll back if there is anything to; if even that fails, the next transaction begins with it."""
+        with contextlib.suppress(sqlite3.Error):
+            self._connection.roll_back()
 
 
 def _tell_all(group: Sequence[Waiting]) -> None:
@@ -174,7 +195,8 @@ def _tell_all(group: Sequence[Waiting]) -> None:
         else:
             loops.setdefault(waiting.loop, []).append(waiting)
     for loop, members in loops.items():
-        if not loop.is_closed():
+        # A loop that is closed has nobody left to tell.
+        with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(_tell_each, members)
 
 
