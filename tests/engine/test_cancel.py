@@ -9,7 +9,8 @@ import pytest
 
 from longtake import Cancelled, Database, Done, Engine, JobKind, Outcome, Settlement
 from longtake.clock import new_id
-from longtake.engine.control import cancel, cancels_requested, carry_out_cancel, request_cancel
+from longtake.engine.control import cancel, cancels_requested, carry_out_cancel, request_cancel, retry
+from longtake.engine.leases import rescue
 from longtake.errors import NotFound, StateConflict
 from tests.engine.stage import (
     KIND,
@@ -111,6 +112,24 @@ def test_a_kind_that_is_unknown_here_is_cancelled_by_a_process_that_knows_it(eng
         assert run(ended, job_id).state == "cancelled"
         assert run(effects) == [(job_id, 2)]
     assert run(cancels_requested, engine) == []
+
+
+def test_a_request_outlives_the_worker_that_should_have_heard_it(stopped_database: Database) -> None:
+    engine = build(stopped_database)
+    run = stopped_database.run_blocking
+    job_id = enqueue(engine)
+    run(claim, engine, run(hire))
+    assert run(request_cancel, engine, job_id) == "requested"
+    assert run(cancels_requested, engine) == []
+    run(execute, "DELETE FROM workers")
+    assert run(rescue, engine) == 1
+    assert run(cancels_requested, engine) == [job_id]
+    run(carry_out_cancel, engine, job_id)
+    assert run(ended, job_id).state == "cancelled"
+    # Retried by hand, it is not cancelled again.
+    run(retry, engine, job_id)
+    assert run(cancels_requested, engine) == []
+    assert [job.id for job in run(claim, engine, run(hire))] == [job_id]
 
 
 def test_what_has_ended_or_never_was_cannot_be_cancelled(engine: Engine) -> None:

@@ -8,6 +8,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from sqlalchemy import text
 
 from longtake import Database, Engine, JobKind, JobRequest, Lane, Priority
@@ -131,6 +133,28 @@ def test_arguments_come_back_as_they_were(engine: Engine, args: Any) -> None:
 
     engine.database.run_blocking(write)
     [job] = engine.database.run_blocking(claim, engine, engine.database.run_blocking(hire))
+    assert job.args == args
+
+
+names = st.text(st.characters(codec="ascii", min_codepoint=1), max_size=8)
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    # Larger ones come back from PostgreSQL as whole numbers: jsonb keeps decimals, not their form.
+    | st.floats(-1e15, 1e15)
+    | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4),
+    max_leaves=15,
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(args=json_values)
+def test_any_json_comes_back_as_it_was(engine: Engine, args: Any) -> None:
+    run = engine.database.run_blocking
+    run(lambda tx: engine.enqueue_many(tx, [JobRequest(KIND, args)]))
+    [job] = run(claim, engine, run(hire))
     assert job.args == args
 
 

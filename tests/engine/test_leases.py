@@ -103,7 +103,7 @@ def test_registering_again_is_harmless(stopped_database: Database) -> None:
 
 
 def test_who_beats_lives_for_ever(crowd: Crowd) -> None:
-    assert crowd.pass_time(600) == set()
+    assert crowd.pass_time(240) == set()
 
 
 def test_who_is_silent_is_dead_after_a_lease_and_not_before(crowd: Crowd) -> None:

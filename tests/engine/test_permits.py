@@ -33,14 +33,18 @@ def timed_lanes(draw: st.DrawFn) -> Lane:
     return Lane("any", rate=rate, burst=burst, spacing=spacing)
 
 
-#: One claim: how long after the one before, how many are wanted, how late they start (as part of the lifetime).
-claims = st.lists(
-    st.tuples(
-        st.floats(0, 0.2) | st.floats(0, 60), st.integers(1, 60), st.lists(st.floats(0, 1), min_size=60, max_size=60)
-    ),
+#: How long after the claim before, how many are wanted, and how late every other one starts (as part of the lifetime).
+Asked = tuple[float, int, float]
+claims: st.SearchStrategy[list[Asked]] = st.lists(
+    st.tuples(st.floats(0, 0.2) | st.floats(0, 60), st.integers(1, 60), st.sampled_from([0.0, 1.0]) | st.floats(0, 1)),
     min_size=1,
     max_size=25,
 )
+
+
+def real_starts(lane: Lane, now: float, permitted: list[float], late: float) -> list[float]:
+    """Return when handlers really start: at their permits' time, or later by up to the lifetime."""
+    return [now + start + (late * lane.permit_lifetime if index % 2 else 0.0) for index, start in enumerate(permitted)]
 
 
 def after(state: LaneState, seconds: float) -> LaneState:
@@ -58,21 +62,19 @@ def after(state: LaneState, seconds: float) -> LaneState:
     )
 
 
-def play(lane: Lane, asked: list[tuple[float, int, list[float]]], state: LaneState | None = None) -> list[float]:
-    """Return when handlers really start: at their permits' time or later, by up to the lifetime."""
-    state = state or LaneState()
-    now, starts = 0.0, []
-    for pause, wanted, lateness in asked:
+def play(lane: Lane, asked: list[Asked]) -> list[float]:
+    """Return when handlers really start."""
+    state, now = LaneState(), 0.0
+    starts: list[float] = []
+    for pause, wanted, late in asked:
         now += pause
         permitted, state = permits(lane, after(state, pause), 0, wanted)
-        starts += [now + start + late * lane.permit_lifetime for start, late in zip(permitted, lateness, strict=False)]
+        starts += real_starts(lane, now, permitted, late)
     return sorted(starts)
 
 
 @given(timed_lanes(), claims)
-def test_no_window_holds_more_starts_than_the_rate_allows(
-    lane: Lane, asked: list[tuple[float, int, list[float]]]
-) -> None:
+def test_no_window_holds_more_starts_than_the_rate_allows(lane: Lane, asked: list[Asked]) -> None:
     if lane.rate is None:
         return
     count, period = lane.rate
@@ -82,7 +84,7 @@ def test_no_window_holds_more_starts_than_the_rate_allows(
 
 
 @given(timed_lanes(), claims)
-def test_starts_are_never_closer_than_the_spacing(lane: Lane, asked: list[tuple[float, int, list[float]]]) -> None:
+def test_starts_are_never_closer_than_the_spacing(lane: Lane, asked: list[Asked]) -> None:
     starts = play(lane, asked)
     for earlier, later in itertools.pairwise(starts):
         assert later - earlier >= (lane.spacing or 0.0) - TOLERANCE
@@ -107,10 +109,10 @@ def test_limits_hold_when_every_permit_is_taken_as_soon_as_it_can_be(lane: Lane,
 
 
 @given(timed_lanes(), claims)
-def test_what_is_waited_for_is_then_permitted(lane: Lane, asked: list[tuple[float, int, list[float]]]) -> None:
+def test_what_is_waited_for_is_then_permitted(lane: Lane, asked: list[Asked]) -> None:
     """Whoever comes back when told gets at least one start: nobody waits in vain."""
     state = LaneState()
-    for pause, wanted, _lateness in asked:
+    for pause, wanted, _late in asked:
         _permitted, state = permits(lane, after(state, pause), 0, wanted)
         wait = next_permit(lane, state)
         permitted, _state = permits(lane, after(state, wait), 0, 1)
@@ -131,11 +133,9 @@ def test_an_idle_lane_permits_its_burst_at_once(count: int, period: float, data:
 
 
 @given(timed_lanes(), st.floats(1, 1e7), claims)
-def test_a_clock_that_goes_back_blocks_no_longer_than_one_interval(
-    lane: Lane, jump: float, asked: list[tuple[float, int, list[float]]]
-) -> None:
+def test_a_clock_that_goes_back_blocks_no_longer_than_one_interval(lane: Lane, jump: float, asked: list[Asked]) -> None:
     state = LaneState()
-    for pause, wanted, _lateness in asked:
+    for pause, wanted, _late in asked:
         _permitted, state = permits(lane, after(state, pause), 0, wanted)
     interval = 0.0
     if lane.rate is not None:
@@ -147,19 +147,19 @@ def test_a_clock_that_goes_back_blocks_no_longer_than_one_interval(
 @given(timed_lanes(), claims, claims, st.floats(1, 1e7))
 def test_a_clock_that_goes_back_breaks_no_limit(
     lane: Lane,
-    before: list[tuple[float, int, list[float]]],
-    later: list[tuple[float, int, list[float]]],
+    before: list[Asked],
+    later: list[Asked],
     jump: float,
 ) -> None:
     """Real time goes on while the clock says otherwise: starts on both sides of the jump keep the limits."""
     state, now, starts = LaneState(), 0.0, []
-    for index, (pause, wanted, lateness) in enumerate([*before, *later]):
+    for index, (pause, wanted, late) in enumerate([*before, *later]):
         now += pause
         state = after(state, pause)
         if index == len(before):
             state = after(state, -jump)
         permitted, state = permits(lane, state, 0, wanted)
-        starts += [now + start + late * lane.permit_lifetime for start, late in zip(permitted, lateness, strict=False)]
+        starts += real_starts(lane, now, permitted, late)
     starts.sort()
     for earlier, last in itertools.pairwise(starts):
         assert last - earlier >= (lane.spacing or 0.0) - TOLERANCE

@@ -1,0 +1,72 @@
+"""A permit is for the start of the call: whoever is too late gives the job back, with nothing spent."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from longtake import Database, Lane, Worker
+from longtake.engine.claims import Claim
+from longtake.engine.leases import register_worker
+from longtake.engine.queue import PutBack
+from tests.engine.stage import Stage, claim_lane
+
+if TYPE_CHECKING:
+    from longtake.engine.verdicts import Verdict
+
+
+async def claimed(database: Database, stage: Stage) -> tuple[Worker, Claim]:
+    """Return a worker that does not run, and a claim with a permit in its name."""
+    await stage.start()
+    await stage.enqueue()
+    worker = Worker(stage.engine)
+    await database.run(register_worker, worker.id, "by hand", database.incarnation, 30.0)
+    jobs = await database.run(claim_lane, stage.engine, "slow", worker.id, 1)
+    assert len(jobs) == 1
+    return worker, Claim(jobs, starts=[0.0], lifetime=0.2)
+
+
+async def conclude(worker: Worker) -> list[Verdict]:
+    running = [one.task for one in worker.hand.all() if one.task is not None]
+    if running:
+        await asyncio.wait(running)
+    return worker.finishing.take()
+
+
+@pytest.fixture
+def slow() -> list[Lane]:
+    return [Lane("slow", spacing=5.0)]
+
+
+async def test_on_time_it_is_begun(database: Database, slow: list[Lane]) -> None:
+    stage = Stage(database, lanes=slow, lane="slow")
+    worker, claim = await claimed(database, stage)
+    worker.hand.take(claim, stage.engine.clock.monotonic())
+    await conclude(worker)
+    assert len(stage.started) == 1
+
+
+async def test_too_late_it_is_given_back_unspent(database: Database, slow: list[Lane]) -> None:
+    """Lateness counts from before the claim was sent: a slow answer is late as well."""
+    stage = Stage(database, lanes=slow, lane="slow")
+    worker, claim = await claimed(database, stage)
+    worker.hand.take(claim, stage.engine.clock.monotonic() - 0.3)
+    [verdict] = await conclude(worker)
+    assert stage.started == []
+    assert len(worker.hand) == 0
+    assert verdict.outcome is None
+    assert isinstance(verdict.change, PutBack)
+    assert (verdict.change.attempt, verdict.change.delay, verdict.change.outcome) == (0, 0.0, None)
+
+
+async def test_its_time_has_to_come(database: Database, slow: list[Lane]) -> None:
+    stage = Stage(database, lanes=slow, lane="slow")
+    worker, claim = await claimed(database, stage)
+    now = stage.engine.clock.monotonic()
+    worker.hand.take(Claim(claim.jobs, starts=[0.05], lifetime=10.0), now)
+    [one] = worker.hand.all()
+    assert one.task is None
+    await stage.until(lambda: len(stage.started) == 1)
+    assert stage.engine.clock.monotonic() - now >= 0.05

@@ -1,0 +1,110 @@
+"""When a worker claims next: no wake-up is ever lost, and none is needed for what is due by time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from longtake import JobKind
+from longtake.engine.claims import Claim
+from longtake.engine.queue import Head, QueueName
+from longtake.engine.rhythm import LINGER_SECONDS, Rhythm
+from tests.databases import StoppedClock
+from tests.engine.stage import KIND, done
+
+QUEUE = QueueName("default", KIND, 2)
+
+
+@pytest.fixture
+def rhythm(clock: StoppedClock) -> Rhythm:
+    rhythm = Rhythm(clock, 1.0, {KIND: JobKind(KIND, done)})
+    assert rhythm.begin_claim(10) == 10
+    return rhythm
+
+
+def next_claim_in(rhythm: Rhythm, clock: StoppedClock) -> float:
+    """Return after how long the next claim would be made."""
+    waited = 0.0
+    while not rhythm.begin_claim(10):
+        clock.advance(0.01)
+        waited += 0.01
+        assert waited < 100
+    return waited
+
+
+def test_while_one_pump_claims_the_other_need_not(rhythm: Rhythm) -> None:
+    assert rhythm.begin_claim(10) == 0
+
+
+def test_a_wake_up_during_a_claim_causes_another(rhythm: Rhythm) -> None:
+    """The job may have been committed just after the claim looked."""
+    rhythm.wake()
+    rhythm.end_claim(Claim(heads=[]), 10)
+    assert rhythm.begin_claim(10) == 10
+
+
+def test_a_wake_up_before_the_claim_is_answered_by_it(rhythm: Rhythm, clock: StoppedClock) -> None:
+    rhythm.end_claim(Claim(heads=[]), 10)
+    rhythm.wake()
+    assert rhythm.begin_claim(10) == 10
+    rhythm.end_claim(Claim(heads=[]), 10)
+    assert rhythm.begin_claim(10) == 0
+    assert next_claim_in(rhythm, clock) == pytest.approx(1.0, abs=0.02)
+
+
+def test_polling_is_the_truth(rhythm: Rhythm, clock: StoppedClock) -> None:
+    rhythm.end_claim(Claim(heads=[]), 10)
+    assert next_claim_in(rhythm, clock) == pytest.approx(1.0, abs=0.02)
+
+
+@pytest.mark.parametrize(("due_in", "expected"), [(0.5, 0.5 + LINGER_SECONDS), (-3.0, LINGER_SECONDS), (600.0, 1.0)])
+def test_what_is_due_by_time_is_claimed_then(
+    rhythm: Rhythm, clock: StoppedClock, due_in: float, expected: float
+) -> None:
+    rhythm.end_claim(Claim(heads=[Head(QUEUE, due_in, False, False)]), 10)
+    assert next_claim_in(rhythm, clock) == pytest.approx(expected, abs=0.02)
+
+
+def test_a_queue_that_was_not_known_is_claimed_from_at_once(rhythm: Rhythm) -> None:
+    other = QueueName("aside", KIND, 0)
+    assert other not in rhythm.queues()
+    rhythm.end_claim(Claim(heads=[Head(other, -1.0, False, False)]), 10)
+    assert rhythm.begin_claim(10) == 10
+    assert other in rhythm.queues()
+
+
+@pytest.mark.parametrize(
+    "head", [Head(QUEUE, -1.0, False, True), Head(QueueName("default", "no", 2), -1.0, False, False)]
+)
+def test_what_is_paused_or_not_ours_keeps_nobody_busy(rhythm: Rhythm, clock: StoppedClock, head: Head) -> None:
+    rhythm.end_claim(Claim(heads=[head]), 10)
+    assert next_claim_in(rhythm, clock) == pytest.approx(1.0, abs=0.02)
+
+
+def test_a_limited_lane_is_left_to_its_own_pump(rhythm: Rhythm, clock: StoppedClock) -> None:
+    queue = QueueName("narrow", KIND, 2)
+    rhythm.end_claim(Claim(heads=[Head(queue, 5.0, True, False)]), 10)
+    queues, due_at = rhythm.limited["narrow"]
+    assert queues == [queue]
+    assert due_at == pytest.approx(clock.monotonic() + 5.0)
+    assert rhythm.limited_changed.is_set()
+    assert next_claim_in(rhythm, clock) == pytest.approx(1.0, abs=0.02)
+
+
+def test_a_claim_that_failed_is_put_off(rhythm: Rhythm, clock: StoppedClock) -> None:
+    rhythm.put_off(10, 0.5)
+    assert next_claim_in(rhythm, clock) == pytest.approx(0.5, abs=0.02)
+
+
+async def test_something_to_commit_ends_the_wait(rhythm: Rhythm) -> None:
+    waiting = asyncio.create_task(rhythm.until_something_to_do(has_room=False))
+    await asyncio.sleep(0)
+    rhythm.flush_within(0.0)
+    await asyncio.wait_for(waiting, 10)
+    rhythm.flushed()
+    waiting = asyncio.create_task(rhythm.until_something_to_do(has_room=False))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    rhythm.wake()
+    await asyncio.wait_for(waiting, 10)
