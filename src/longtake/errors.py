@@ -35,6 +35,8 @@ Each has a stable ``code``, a sentence that names what was wrong, and a ``hint``
         └── LeaseLost                 LEASE_LOST               the job is no longer ours
 """
 
+from typing import Any
+
 
 class LongtakeError(Exception):
     """The root: a code for programs, a sentence for people, and what to do next."""
@@ -42,10 +44,12 @@ class LongtakeError(Exception):
     code = "LONGTAKE_ERROR"
     default_hint = ""
 
-    def __init__(self, message: str, hint: str | None = None) -> None:
+    def __init__(self, message: str, hint: str | None = None, **facts: Any) -> None:
         super().__init__(message)
         self.message = message
         self.hint = self.default_hint if hint is None else hint
+        #: What a program may want to know besides the sentence: a balance, a price, a limit.
+        self.facts = facts
 
 
 class SettingsError(LongtakeError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -12,20 +13,25 @@ import pytest
 from sqlalchemy import inspect, text
 
 from longtake import migrate_down, migrate_up, open_database
+from longtake.db import migrate
 from longtake.db.migrate import _connection, migration_status, require_current_schema
 from longtake.engine.events import append_event, read_events
 from longtake.errors import DatabaseOwned, SchemaMismatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from longtake import Transaction
     from tests.databases import PostgresqlServer
 
-ENGINE_TABLES = {
+ALL_TABLES = {
     "alerts", "events", "job_attempts", "job_kinds", "jobs", "jobs_ended", "lanes", "schedules", "workers",
+    "api_keys", "secrets",
+    "credit_balances", "credit_entries", "credit_holds", "credit_transfers",
+    "conversations", "messages", "assets",
+    "tasks", "submissions", "idempotency_keys",
 }  # fmt: skip
+MIGRATIONS = sorted(file.name[:4] for file in (Path(migrate.__file__).parent / "migrations/versions").glob("[0-9]*.py"))
 
 
 @pytest.fixture
@@ -64,7 +70,7 @@ def write(tx: Transaction) -> None:
 
 def test_up_makes_the_tables_and_again_changes_nothing(empty_url: str) -> None:
     assert migrate_up(empty_url).up_to_date
-    assert tables(empty_url) == ENGINE_TABLES
+    assert tables(empty_url) == ALL_TABLES
     database = open_database(empty_url)
     database.run_blocking(write)
     database.close()
@@ -84,10 +90,10 @@ def test_down_and_up_again_with_data_inside(empty_url: str) -> None:
         database.close()
         status = migrate_down(empty_url)
         assert status.current is None
-        assert len(status.pending) == 1
+        assert len(status.pending) == len(MIGRATIONS)
         assert tables(empty_url) == set()
         migrate_up(empty_url)
-        assert tables(empty_url) == ENGINE_TABLES
+        assert tables(empty_url) == ALL_TABLES
     database = open_database(empty_url)
     assert database.run_blocking(read_events) == []
     database.run_blocking(write)
@@ -129,9 +135,9 @@ def test_asking_for_the_status_makes_no_file(tmp_path: Path) -> None:
 
 def test_an_open_sqlite_file_is_not_migrated_under_its_owner(sqlite_url: str) -> None:
     database = open_database(sqlite_url, owner="longtake serve")
-    for migrate in (migrate_up, migrate_down):
+    for change in (migrate_up, migrate_down):
         with pytest.raises(DatabaseOwned, match="longtake serve"):
-            migrate(sqlite_url)
+            change(sqlite_url)
     assert migration_status(sqlite_url).up_to_date
     database.close()
 
@@ -148,8 +154,8 @@ def test_two_processes_migrating_at_once(empty_postgresql_url: str) -> None:
             if connection.execute(waiting).fetchall() == [(2,)]:
                 break
     answers = [process.communicate(timeout=60) for process in both]
-    assert [answer[0] for answer in answers] == ["0001\n", "0001\n"], answers
-    assert tables(empty_postgresql_url) == ENGINE_TABLES
+    assert [answer[0] for answer in answers] == [f"{MIGRATIONS[-1]}\n"] * 2, answers
+    assert tables(empty_postgresql_url) == ALL_TABLES
 
 
 def test_the_roles_outlive_the_tables(empty_postgresql_url: str) -> None:

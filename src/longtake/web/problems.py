@@ -100,7 +100,7 @@ def error_response(error: LongtakeError) -> Response:
     """Answer with one of Longtake's own errors."""
     status = next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
     headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if isinstance(error, DatabaseUnavailable) else None
-    return problem(status, TITLES[status], error.code, error.message, error.hint, headers=headers)
+    return problem(status, TITLES[status], error.code, error.message, error.hint, headers=headers, **error.facts)
 
 
 def install_handlers(app: FastAPI) -> None:

@@ -12,12 +12,12 @@ from sqlalchemy import (
     Integer,
     SmallInteger,
     Text,
-    TextClause,
     false,
     text,
 )
 
 from longtake.db.dialects import POSTGRESQL, Identifier, Instant, Json
+from longtake.db.schema import now_default, uuid_default
 
 revision = "0001"
 down_revision = None
@@ -48,26 +48,10 @@ def downgrade() -> None:
         op.execute("DROP FUNCTION longtake_events_append_only()")
 
 
-def _now() -> TextClause:
-    """Return the default for times: rows that outside SQL writes have no Python to ask."""
-    if op.get_bind().dialect.name == POSTGRESQL:
-        return text("now()")
-    return text("(strftime('%Y-%m-%d %H:%M:%f000', 'now'))")
-
-
-def _uuid() -> TextClause:
-    if op.get_bind().dialect.name == POSTGRESQL:
-        return text("gen_random_uuid()")
-    return text(
-        "(lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-a'"
-        " || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6))))"
-    )
-
-
 def _shared_columns() -> list[Column[Any]]:
     """Return what live and ended jobs have in common."""
     return [
-        Column("id", Identifier, primary_key=True, server_default=_uuid()),
+        Column("id", Identifier, primary_key=True, server_default=uuid_default()),
         Column("kind", Text, nullable=False),
         Column("key", Text),
         Column("lane", Text, nullable=False, server_default="default"),
@@ -83,7 +67,7 @@ def _shared_columns() -> list[Column[Any]]:
         Column("subject", Text),
         Column("request_id", Text),
         Column("error", Json),
-        Column("created_at", Instant, nullable=False, server_default=_now()),
+        Column("created_at", Instant, nullable=False, server_default=now_default()),
         Column("started_at", Instant),
     ]
 
@@ -92,7 +76,7 @@ def _jobs() -> None:
     op.create_table(
         "jobs",
         *_shared_columns(),
-        Column("due_at", Instant, nullable=False, server_default=_now()),
+        Column("due_at", Instant, nullable=False, server_default=now_default()),
         Column("alone", Boolean, nullable=False, server_default=false()),
         Column("lease_token", Identifier),
         Column("cancel_requested_at", Instant),
@@ -123,7 +107,7 @@ def _history() -> None:
     op.create_table(
         "jobs_ended",
         *_shared_columns(),
-        Column("ended_at", Instant, nullable=False, server_default=_now()),
+        Column("ended_at", Instant, nullable=False, server_default=now_default()),
         CheckConstraint("state IN ('done', 'failed', 'cancelled')", name="jobs_ended_state"),
     )
     failed = text("state = 'failed'")
@@ -138,7 +122,7 @@ def _history() -> None:
         Column("outcome", Text, nullable=False),
         Column("worker", Identifier),
         Column("started_at", Instant),
-        Column("ended_at", Instant, nullable=False, server_default=_now()),
+        Column("ended_at", Instant, nullable=False, server_default=now_default()),
         Column("error", Json),
     )
     op.create_index("job_attempts_job", "job_attempts", ["job_id"])
@@ -178,7 +162,7 @@ def _coordination() -> None:
         Column("incarnation", Text),
         Column("beat", BigInteger, nullable=False),
         Column("lease_until", Instant, nullable=False),
-        Column("started_at", Instant, nullable=False, server_default=_now()),
+        Column("started_at", Instant, nullable=False, server_default=now_default()),
     )
     op.create_table(
         "schedules",
@@ -196,7 +180,7 @@ def _coordination() -> None:
 
 def _events() -> None:
     columns: list[Column[Any]] = [
-        Column("at", Instant, nullable=False, server_default=_now()),
+        Column("at", Instant, nullable=False, server_default=now_default()),
         Column("type", Text, nullable=False),
         Column("subject", Text),
         Column("user_id", Text),
@@ -223,15 +207,15 @@ def _events() -> None:
 def _alerts() -> None:
     op.create_table(
         "alerts",
-        Column("id", Identifier, primary_key=True, server_default=_uuid()),
+        Column("id", Identifier, primary_key=True, server_default=uuid_default()),
         Column("severity", Text, nullable=False),
         Column("code", Text, nullable=False),
         Column("subject", Text, nullable=False, server_default=""),
         Column("message", Text, nullable=False),
         Column("state", Text, nullable=False, server_default="open"),
         Column("count", Integer, nullable=False, server_default="1"),
-        Column("first_at", Instant, nullable=False, server_default=_now()),
-        Column("last_at", Instant, nullable=False, server_default=_now()),
+        Column("first_at", Instant, nullable=False, server_default=now_default()),
+        Column("last_at", Instant, nullable=False, server_default=now_default()),
         Column("acknowledged_by", Text),
         Column("resolved_at", Instant),
         CheckConstraint("severity IN ('CRITICAL', 'WARNING', 'INFO')", name="alerts_severity"),

@@ -1,0 +1,105 @@
+"""Credits: a double-entry ledger that is only ever added to, holds, and each user's balance."""
+
+from alembic import op
+from sqlalchemy import BigInteger, CheckConstraint, Column, ForeignKey, Integer, Text
+
+from longtake.db.dialects import Identifier, Instant
+from longtake.db.schema import (
+    append_only,
+    drop_refuse_function,
+    is_postgresql,
+    now_default,
+    own_rows,
+    partial_index,
+    uuid_default,
+)
+
+revision = "0003"
+down_revision = "0002"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Make the tables."""
+    _ledger()
+    op.create_table(
+        "credit_balances",
+        Column("user_id", Text, primary_key=True),
+        Column("available", BigInteger, nullable=False, server_default="0"),
+        Column("held", BigInteger, nullable=False, server_default="0"),
+        Column("changed_at", Instant, nullable=False, server_default=now_default()),
+        CheckConstraint("available >= 0", name="credit_balances_available"),
+        CheckConstraint("held >= 0", name="credit_balances_held"),
+    )
+    op.create_table(
+        "credit_holds",
+        Column("task_id", Identifier, primary_key=True),
+        Column("user_id", Text, nullable=False),
+        Column("amount", BigInteger, nullable=False),
+        Column("state", Text, nullable=False, server_default="open"),
+        Column("opened_at", Instant, nullable=False, server_default=now_default()),
+        Column("ended_at", Instant),
+        CheckConstraint("state IN ('open', 'captured', 'released')", name="credit_holds_state"),
+        CheckConstraint("(state = 'open') = (ended_at IS NULL)", name="credit_holds_ended"),
+        CheckConstraint("amount >= 0", name="credit_holds_amount"),
+    )
+    partial_index("credit_holds_open", "credit_holds", ["user_id"], "state = 'open'")
+    own_rows("credit_transfers", "credit_entries", "credit_balances", "credit_holds")
+    append_only("credit_transfers", "credit_entries")
+
+
+def downgrade() -> None:
+    """Remove them."""
+    for table in ("credit_holds", "credit_balances", "credit_entries", "credit_transfers"):
+        op.drop_table(table)
+    drop_refuse_function()
+
+
+def _ledger() -> None:
+    op.create_table(
+        "credit_transfers",
+        Column("id", Identifier, primary_key=True, server_default=uuid_default()),
+        Column("kind", Text, nullable=False),
+        Column("user_id", Text, nullable=False),
+        Column("task_id", Identifier),
+        Column("amount", BigInteger, nullable=False),
+        Column("reason", Text, nullable=False, server_default=""),
+        # Who did it when it was not the program itself, and their own reference: a payment's number, say.
+        Column("made_by", Text),
+        Column("reference", Text),
+        Column("request_id", Text),
+        Column("at", Instant, nullable=False, server_default=now_default()),
+        CheckConstraint("kind IN ('grant', 'hold', 'capture', 'release', 'refund', 'withdraw')", name="transfers_kind"),
+        CheckConstraint("amount > 0", name="credit_transfers_amount"),
+        CheckConstraint("(task_id IS NULL) = (kind IN ('grant', 'withdraw'))", name="credit_transfers_task"),
+    )
+    op.create_index("credit_transfers_user", "credit_transfers", ["user_id", "id"])
+    partial_index("credit_transfers_once", "credit_transfers", ["task_id", "kind"], "task_id IS NOT NULL", unique=True)
+    # A hold ends once: captured or released, never both.
+    partial_index(
+        "credit_transfers_ends", "credit_transfers", ["task_id"], "kind IN ('capture', 'release')", unique=True
+    )
+    partial_index(
+        "credit_transfers_reference", "credit_transfers", ["kind", "reference"], "reference IS NOT NULL", unique=True
+    )
+    number = (
+        Column("number", BigInteger, primary_key=True, autoincrement=True)
+        if is_postgresql()
+        else Column("number", Integer, primary_key=True, autoincrement=True)
+    )
+    op.create_table(
+        "credit_entries",
+        number,
+        Column("transfer_id", Identifier, ForeignKey("credit_transfers.id"), nullable=False),
+        Column("account", Text, nullable=False),
+        # Whose account; the program's own (issued, earned) have none.
+        Column("user_id", Text),
+        Column("amount", BigInteger, nullable=False),
+        CheckConstraint("account IN ('available', 'held', 'issued', 'earned')", name="credit_entries_account"),
+        CheckConstraint("(user_id IS NOT NULL) = (account IN ('available', 'held'))", name="credit_entries_user"),
+        CheckConstraint("amount <> 0", name="credit_entries_amount"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index("credit_entries_transfer", "credit_entries", ["transfer_id"])
+    partial_index("credit_entries_user_account", "credit_entries", ["user_id", "account"], "user_id IS NOT NULL")

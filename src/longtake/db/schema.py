@@ -1,0 +1,85 @@
+"""What migrations of both databases have in common: defaults, rights, rows that only their owner sees.
+
+Only migrations use this. What it makes must never change: a new need is a new function.
+"""
+
+from alembic import op
+from sqlalchemy import TextClause, text
+
+from longtake.db.dialects import POSTGRESQL
+
+REFUSE_FUNCTION = "longtake_append_only"
+
+
+def is_postgresql() -> bool:
+    """Say which database is being migrated."""
+    return op.get_bind().dialect.name == POSTGRESQL
+
+
+def now_default() -> TextClause:
+    """Return the default for times: rows that outside SQL writes have no Python to ask."""
+    return text("now()") if is_postgresql() else text("(strftime('%Y-%m-%d %H:%M:%f000', 'now'))")
+
+
+def uuid_default() -> TextClause:
+    """Return the default for identifiers."""
+    if is_postgresql():
+        return text("gen_random_uuid()")
+    return text(
+        "(lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-a'"
+        " || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6))))"
+    )
+
+
+def partial_index(name: str, table: str, columns: list[str], where: str, *, unique: bool = False) -> None:
+    """Make an index over some of the rows."""
+    op.create_index(name, table, columns, unique=unique, postgresql_where=text(where), sqlite_where=text(where))
+
+
+def engine_only(*tables: str) -> None:
+    """Let the program use the tables, and no user's request."""
+    if is_postgresql():
+        for table in tables:
+            op.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO longtake_engine")
+
+
+def own_rows(*tables: str) -> None:
+    """Let a user's request read rows whose ``user_id`` is its own, and the program all."""
+    engine_only(*tables)
+    if not is_postgresql():
+        return
+    for table in tables:
+        op.execute(f"GRANT SELECT ON {table} TO longtake_api")
+        op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
+        op.execute(f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY")
+        op.execute(f"CREATE POLICY {table}_engine ON {table} TO longtake_engine USING (true) WITH CHECK (true)")
+        # An empty or missing setting matches nobody: user ids are never empty.
+        op.execute(
+            f"CREATE POLICY {table}_own ON {table} FOR SELECT TO longtake_api"
+            f" USING (user_id = nullif(current_setting('longtake.user', true), ''))"
+        )
+
+
+def append_only(*tables: str) -> None:
+    """Refuse every UPDATE and DELETE, whoever asks."""
+    if is_postgresql():
+        op.execute(
+            f"CREATE OR REPLACE FUNCTION {REFUSE_FUNCTION}() RETURNS trigger LANGUAGE plpgsql"
+            " SET search_path = pg_catalog AS"
+            " $$ BEGIN RAISE EXCEPTION '% is append-only', TG_TABLE_NAME; END $$"
+        )
+    for table in tables:
+        for verb in ("UPDATE", "DELETE"):
+            name = f"{table}_no_{verb.lower()}"
+            body = (
+                f"FOR EACH ROW EXECUTE FUNCTION {REFUSE_FUNCTION}()"
+                if is_postgresql()
+                else f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+            )
+            op.execute(f"CREATE TRIGGER {name} BEFORE {verb} ON {table} {body}")
+
+
+def drop_refuse_function() -> None:
+    """Remove what the triggers called, after the last table that had one."""
+    if is_postgresql():
+        op.execute(f"DROP FUNCTION IF EXISTS {REFUSE_FUNCTION}()")
