@@ -1,0 +1,139 @@
+"""Pictures from prompts: each prompt has colours and shapes of its own, and stands on the picture in words.
+
+A prompt always gives the same bytes, so that a file can be asked for twice, or in ranges.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import random
+from functools import cache
+
+from PIL import Image, ImageDraw, ImageFont, ImageOps
+
+LONG_SIDE = 1024
+SHAPES = 14
+TEXT_LINES = 12
+#: For what Pillow's own font has no letters; the first that this machine has is taken.
+WIDE_FONTS = ("NotoSansCJK-Regular.ttc", "NotoSansSC-Regular.otf", "wqy-microhei.ttc", "msyh.ttc", "DejaVuSans.ttf")
+LAST_LETTER_OF_DEFAULT = 0x24F
+
+
+def size_of(ratio: str, long_side: int = LONG_SIDE) -> tuple[int, int]:
+    """Return width and height for ``16:9`` and the like, both even; what is no ratio is square."""
+    try:
+        across, down = (float(part) for part in ratio.split(":"))
+        scale = long_side / max(across, down)
+    except (ValueError, ZeroDivisionError):
+        return long_side, long_side
+    return max(int(across * scale) // 2 * 2, 16), max(int(down * scale) // 2 * 2, 16)
+
+
+def digest(prompt: str) -> bytes:
+    """Return the bytes that decide about a prompt's colours and shapes."""
+    return hashlib.sha256(prompt.encode()).digest()
+
+
+def picture(prompt: str, size: tuple[int, int], references: tuple[bytes, ...] = ()) -> Image.Image:
+    """Draw a prompt, with small pictures of its references along the top."""
+    seed = digest(prompt)
+    dice = random.Random(seed)
+    image = _gradient(size, seed)
+    brush = ImageDraw.Draw(image, "RGBA")
+    for _ in range(SHAPES):
+        _shape(brush, dice, size)
+    _paste_references(image, references)
+    _write(brush, prompt, size)
+    return image
+
+
+def encode(image: Image.Image, image_format: str) -> bytes:
+    """Return the picture as PNG or JPEG, quickly rather than small."""
+    output = io.BytesIO()
+    if image_format == "jpeg":
+        image.save(output, "JPEG", quality=90)
+    else:
+        image.save(output, "PNG", compress_level=1)
+    return output.getvalue()
+
+
+def small_picture(content: bytes, side: int = 160) -> bytes:
+    """Return a reference reduced to a small PNG; raise OSError or ValueError if it is no picture."""
+    with Image.open(io.BytesIO(content), formats=("PNG", "JPEG", "WEBP")) as image:
+        image.thumbnail((side, side))
+        return encode(image.convert("RGB"), "png")
+
+
+def _gradient(size: tuple[int, int], seed: bytes) -> Image.Image:
+    first, second = tuple(seed[0:3]), tuple(seed[3:6])
+    grey = Image.linear_gradient("L").rotate(seed[6] // 64 * 90).resize(size)
+    return ImageOps.colorize(grey, first, second)
+
+
+def _shape(brush: ImageDraw.ImageDraw, dice: random.Random, size: tuple[int, int]) -> None:
+    width, height = size
+    radius = dice.randint(min(size) // 16, min(size) // 4)
+    x, y = dice.randrange(width), dice.randrange(height)
+    colour = (dice.randrange(256), dice.randrange(256), dice.randrange(256), dice.randint(60, 170))
+    if dice.random() < 0.5:  # noqa: PLR2004 - one half of them
+        brush.ellipse((x - radius, y - radius, x + radius, y + radius), fill=colour)
+    else:
+        brush.regular_polygon((x, y, radius), dice.randint(3, 6), rotation=dice.randrange(360), fill=colour)
+
+
+def _paste_references(image: Image.Image, references: tuple[bytes, ...]) -> None:
+    left = 12
+    for content in references:
+        with Image.open(io.BytesIO(content)) as small:
+            image.paste(small, (left, 12))
+            left += small.width + 12
+
+
+def _write(brush: ImageDraw.ImageDraw, prompt: str, size: tuple[int, int]) -> None:
+    width, height = size
+    font = _font(max(width // 26, 12), wide=any(ord(letter) > LAST_LETTER_OF_DEFAULT for letter in prompt))
+    margin = width // 24
+    lines = _wrap(brush, prompt, font, width - 2 * margin)
+    text = "\n".join(lines)
+    _left, _top, _right, bottom = brush.multiline_textbbox((0, 0), text, font=font)
+    top = max(int(height - bottom) - margin, 0)
+    brush.rectangle((0, top, width, height), fill=(0, 0, 0, 170))
+    brush.multiline_text((margin, top + margin // 2), text, font=font, fill=(255, 255, 255, 255))
+
+
+def _wrap(
+    brush: ImageDraw.ImageDraw, prompt: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width: int
+) -> list[str]:
+    lines = [""]
+    for word in prompt.split():
+        for piece in _pieces(brush, word, font, width):
+            longer = f"{lines[-1]} {piece}".strip()
+            if brush.textlength(longer, font=font) <= width:
+                lines[-1] = longer
+            elif len(lines) == TEXT_LINES:
+                lines[-1] += " …"
+                return lines
+            else:
+                lines.append(piece)
+    return lines
+
+
+def _pieces(
+    brush: ImageDraw.ImageDraw, word: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width: int
+) -> list[str]:
+    """Cut a word that is longer than a line; languages without spaces are one such word."""
+    if brush.textlength(word, font=font) <= width:
+        return [word]
+    count = max(int(len(word) * width / brush.textlength(word, font=font)) - 1, 1)
+    return [word[start : start + count] for start in range(0, len(word), count)]
+
+
+@cache
+def _font(size: int, *, wide: bool) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    for name in WIDE_FONTS if wide else ():
+        try:
+            return ImageFont.truetype(name, size)
+        except OSError:
+            continue
+    return ImageFont.load_default(size)

@@ -1,0 +1,59 @@
+"""What can be chosen about a sandbox, at its start and, most of it, while it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+#: Seconds a generation takes; a model's name may stand beside these two.
+SECONDS = {"image": 2.0, "video": 5.0}
+FASTSTART = ("half", "yes", "no")
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """At most ``count`` calls in any window of ``seconds``."""
+
+    count: int
+    seconds: float
+
+    @classmethod
+    def parse(cls, text: str) -> Limit:
+        """Read ``20/10``: 20 calls in 10 seconds."""
+        count, _, seconds = text.partition("/")
+        limit = cls(int(count), float(seconds or 1))
+        if limit.count < 1 or limit.seconds <= 0:
+            raise ValueError(text)
+        return limit
+
+    def __str__(self) -> str:
+        return f"{self.count}/{self.seconds:g}"
+
+
+@dataclass(slots=True)
+class Options:
+    """The choices; what is not frozen may change between two requests."""
+
+    host: str = "127.0.0.1"
+    port: int = 8090
+    #: Keys that are accepted; none at all means that any non-empty one is.
+    keys: frozenset[str] = frozenset()
+    seconds: dict[str, float] = field(default_factory=lambda: dict(SECONDS))
+    #: A generation takes its seconds times 1 ± this, by its id.
+    spread: float = 0.5
+    instant: bool = False
+    submit_limit: Limit | None = None
+    query_limit: Limit | None = None
+    #: How long a file's address works.
+    url_seconds: float = 24 * 3600.0
+    webhook_key: str = ""
+    seed: int = 0
+    #: Index of an MP4 at its front, at its end, or one half of the prompts each.
+    faststart: str = "half"
+    state: str = ""
+    #: How many calls are remembered.
+    calls: int = 500_000
+    quiet: bool = False
+
+    def duration(self, model: str, kind: str) -> float:
+        """Return how long this model takes on average."""
+        return self.seconds.get(model, self.seconds.get(kind, 0.0))
