@@ -61,7 +61,7 @@ def own_rows(*tables: str) -> None:
 
 
 def append_only(*tables: str) -> None:
-    """Refuse every UPDATE and DELETE, whoever asks."""
+    """Refuse every UPDATE, DELETE and TRUNCATE, whoever asks."""
     if is_postgresql():
         op.execute(
             f"CREATE OR REPLACE FUNCTION {REFUSE_FUNCTION}() RETURNS trigger LANGUAGE plpgsql"
@@ -77,6 +77,11 @@ def append_only(*tables: str) -> None:
                 else f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
             )
             op.execute(f"CREATE TRIGGER {name} BEFORE {verb} ON {table} {body}")
+        if is_postgresql():
+            op.execute(
+                f"CREATE TRIGGER {table}_no_truncate BEFORE TRUNCATE ON {table}"
+                f" FOR EACH STATEMENT EXECUTE FUNCTION {REFUSE_FUNCTION}()"
+            )
 
 
 def drop_refuse_function() -> None:

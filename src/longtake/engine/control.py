@@ -35,8 +35,30 @@ def cancel(tx: Transaction, engine: Engine, job_id: str, reason: str = "cancelle
     if row is None:
         return False
     _end_cancelled(tx, row, reason)
-    tx.after_commit(_Signal(engine, "cancel"))
+    signal_after_commit(tx, engine, "cancel")
     return True
+
+
+def cancel_of_subject(tx: Transaction, engine: Engine, subject: str, kinds: Sequence[str], reason: str) -> None:
+    """End every live job of these kinds that is about the subject, as ``cancel`` does."""
+    about = (jobs.c.subject == subject, jobs.c.kind.in_(kinds))
+    # In one order, so that two who cancel the same cannot deadlock.
+    for job_id in sorted(tx.execute(select(jobs.c.id).where(*about)).scalars()):
+        cancel(tx, engine, job_id, reason)
+
+
+def hurry(tx: Transaction, engine: Engine, kind: str, keys: Sequence[str]) -> int:
+    """Make waiting jobs due now: there is reason to believe that looking is worth it. Returns how many there were."""
+    waiting = (jobs.c.kind == kind, jobs.c.key.in_(keys), jobs.c.state == "ready", jobs.c.due_at > NOW)
+    hurried = tx.execute(update(jobs).where(*waiting).values(due_at=NOW)).rowcount
+    if hurried:
+        signal_after_commit(tx, engine, "jobs")
+    return hurried
+
+
+def signal_after_commit(tx: Transaction, engine: Engine, topic: str) -> None:
+    """Tell everybody about a topic once the transaction is durable; many in one transaction are one signal."""
+    tx.after_commit(_Signal(engine, topic))
 
 
 def request_cancel(tx: Transaction, engine: Engine, job_id: str) -> str:
@@ -51,7 +73,7 @@ def request_cancel(tx: Transaction, engine: Engine, job_id: str) -> str:
         _cancel_and_settle(tx, engine, [row])
         return "cancelled"
     tx.execute(update(jobs).where(jobs.c.id == job_id).values(cancel_requested_at=NOW))
-    tx.after_commit(_Signal(engine, "cancel"))
+    signal_after_commit(tx, engine, "cancel")
     return "requested"
 
 
@@ -85,7 +107,7 @@ def retry(tx: Transaction, engine: Engine, job_id: str) -> None:
     tx.execute(delete(jobs_ended).where(ended))
     tx.execute(insert(jobs).values(**kept, **fresh))
     append_event(tx, "job.retried", subject=job_id, data={"kind": row.kind})
-    tx.after_commit(_Signal(engine, "jobs"))
+    signal_after_commit(tx, engine, "jobs")
 
 
 def pause_kind(tx: Transaction, name: str, *, paused: bool) -> None:

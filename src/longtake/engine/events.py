@@ -9,9 +9,11 @@ import orjson
 from sqlalchemy import insert
 
 from longtake.db.dialects import NOW, POSTGRESQL, text_to_instant
+from longtake.engine.queue_postgresql import arrays
 from longtake.engine.tables import events
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from longtake.db import Transaction
@@ -40,6 +42,27 @@ def append_event(
     """Write one event; it becomes visible with all else that the transaction did."""
     values = {"type": type, "subject": subject, "user_id": user_id, "data": data}
     tx.execute(insert(events).values(**values, at=NOW))
+
+
+TELL_POSTGRESQL = """
+INSERT INTO events (type, subject, user_id, data)
+SELECT type, subject, user_id, data::jsonb
+FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[]) AS new(type, subject, user_id, data)
+"""
+
+TELL_SQLITE = "INSERT INTO events (at, type, subject, user_id, data) VALUES (now(), ?, ?, ?, ?)"
+
+
+def append_events(tx: Transaction, rows: Sequence[tuple[str, str | None, str | None, Any]]) -> None:
+    """Write many events, each (type, subject, user id, data), in few statements: for what settles in batches."""
+    written = [
+        (kind, subject, user_id, None if data is None else orjson.dumps(data).decode())
+        for kind, subject, user_id, data in rows
+    ]
+    if written and tx.dialect == POSTGRESQL:
+        tx.sql(TELL_POSTGRESQL, arrays(written))
+    elif written:
+        tx.sql_many(TELL_SQLITE, written)
 
 
 READ_POSTGRESQL = """

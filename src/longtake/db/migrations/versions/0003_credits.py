@@ -29,6 +29,7 @@ def upgrade() -> None:
         Column("available", BigInteger, nullable=False, server_default="0"),
         Column("held", BigInteger, nullable=False, server_default="0"),
         Column("changed_at", Instant, nullable=False, server_default=now_default()),
+        *_whole("credit_balances", "available", "held"),
         CheckConstraint("available >= 0", name="credit_balances_available"),
         CheckConstraint("held >= 0", name="credit_balances_held"),
     )
@@ -43,6 +44,7 @@ def upgrade() -> None:
         CheckConstraint("state IN ('open', 'captured', 'released')", name="credit_holds_state"),
         CheckConstraint("(state = 'open') = (ended_at IS NULL)", name="credit_holds_ended"),
         CheckConstraint("amount >= 0", name="credit_holds_amount"),
+        *_whole("credit_holds", "amount"),
     )
     partial_index("credit_holds_open", "credit_holds", ["user_id"], "state = 'open'")
     own_rows("credit_transfers", "credit_entries", "credit_balances", "credit_holds")
@@ -54,6 +56,13 @@ def downgrade() -> None:
     for table in ("credit_holds", "credit_balances", "credit_entries", "credit_transfers"):
         op.drop_table(table)
     drop_refuse_function()
+
+
+def _whole(table: str, *columns: str) -> list[CheckConstraint]:
+    """Let nothing but whole numbers in: SQLite would keep a fraction in a column of integers as it is."""
+    if is_postgresql():
+        return []
+    return [CheckConstraint(f"typeof({column}) = 'integer'", name=f"{table}_{column}_whole") for column in columns]
 
 
 def _ledger() -> None:
@@ -72,6 +81,7 @@ def _ledger() -> None:
         Column("at", Instant, nullable=False, server_default=now_default()),
         CheckConstraint("kind IN ('grant', 'hold', 'capture', 'release', 'refund', 'withdraw')", name="transfers_kind"),
         CheckConstraint("amount > 0", name="credit_transfers_amount"),
+        *_whole("credit_transfers", "amount"),
         CheckConstraint("(task_id IS NULL) = (kind IN ('grant', 'withdraw'))", name="credit_transfers_task"),
     )
     op.create_index("credit_transfers_user", "credit_transfers", ["user_id", "id"])
@@ -99,6 +109,7 @@ def _ledger() -> None:
         CheckConstraint("account IN ('available', 'held', 'issued', 'earned')", name="credit_entries_account"),
         CheckConstraint("(user_id IS NOT NULL) = (account IN ('available', 'held'))", name="credit_entries_user"),
         CheckConstraint("amount <> 0", name="credit_entries_amount"),
+        *_whole("credit_entries", "amount"),
         sqlite_autoincrement=True,
     )
     op.create_index("credit_entries_transfer", "credit_entries", ["transfer_id"])

@@ -125,7 +125,6 @@ def _progress_columns() -> list[Column[Any]]:
         Column("error", Text),
         Column("poll_count", Integer, nullable=False, server_default="0"),
         Column("last_polled_at", Instant),
-        Column("watched_until", Instant),
         Column("started_at", Instant),
         Column("deadline_at", Instant, nullable=False),
         Column("ended_at", Instant),

@@ -1,0 +1,133 @@
+"""`longtake credits balance|history|grant|withdraw|refund|audit`."""
+
+import getpass
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from longtake.cli.facts import AsJson
+from longtake.cli.failures import REFUSED
+
+app = typer.Typer(help="See, give and take back users' credits, and check the ledger.", no_args_is_help=True)
+
+User = Annotated[str, typer.Argument(metavar="USER", help="The user's id.")]
+Amount = Annotated[int, typer.Argument(metavar="AMOUNT", min=1, help="How many credits.")]
+Reason = Annotated[str, typer.Option(help="Why; it stays in the ledger.")]
+By = Annotated[str | None, typer.Option(help="Who does it; without it, the name you are logged in with.")]
+Reference = Annotated[
+    str | None, typer.Option(help="What it belongs to, such as a payment's number; the same one again changes nothing.")
+]
+
+
+@app.command()
+def balance(user: User, as_json: AsJson = False) -> None:
+    """Show what a user can spend, and what tasks under way hold."""
+    from longtake.cli.connection import ask
+    from longtake.cli.output import print_json, print_line
+
+    found = ask("credits.balance", user_id=user)
+    print_json(found) if as_json else print_line(_balance(user, found))
+
+
+@app.command()
+def history(
+    user: User,
+    before: Annotated[str | None, typer.Option(help="Only transfers older than this one.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="How many at most.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List a user's transfers, newest first, with what each did to available and held credits."""
+    from longtake.cli.connection import ask
+    from longtake.cli.output import age, print_json, print_note, print_table
+
+    found = ask("credits.history", user_id=user, before=before, limit=limit)
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        ("id", "kind", "available", "held", "task", "reason", "by", "reference", "when"),
+        [
+            (
+                one["id"], one["kind"], f"{one['available']:+,}", f"{one['held']:+,}", one["task_id"], one["reason"],
+                one["made_by"], one["reference"], age(one["at"]),
+            )
+            for one in found["transfers"]
+        ],
+        nothing=f"No credits of {user} have ever moved.",
+    )  # fmt: skip
+    if found["next"]:
+        print_note(f"There are more: add --before {found['next']}")
+
+
+@app.command()
+def grant(
+    user: User,
+    amount: Amount,
+    reason: Reason,
+    reference: Reference = None,
+    by: By = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give a user credits."""
+    _change("credits.grant", as_json, user_id=user, amount=amount, reason=reason, reference=reference, by=by)
+
+
+@app.command()
+def withdraw(
+    user: User,
+    amount: Amount,
+    reason: Reason,
+    reference: Reference = None,
+    by: By = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take credits back that are available; those that tasks hold stay."""
+    _change("credits.withdraw", as_json, user_id=user, amount=amount, reason=reason, reference=reference, by=by)
+
+
+@app.command()
+def refund(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="The task's id.")],
+    reason: Reason,
+    by: By = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give back what a completed task was charged, once."""
+    _change("credits.refund", as_json, task_id=task, reason=reason, by=by)
+
+
+@app.command()
+def audit(as_json: AsJson = False) -> None:
+    """Check that ledger, balances, holds and tasks agree; ends with 1 if anything does not."""
+    from longtake.cli.connection import ask
+    from longtake.cli.output import print_json, print_line, print_table
+
+    found = ask("credits.audit")
+    findings = found["findings"]
+    if as_json:
+        print_json(found)
+    elif findings:
+        columns = ("code", "task_id", "user_id", "transfer_id", "sentence")
+        rows = [[one[column] for column in columns] for one in findings]
+        print_table(("code", "task", "user", "transfer", "what is wrong"), rows, nothing="")
+    else:
+        print_line("The ledger, the balances, the holds and the tasks agree.")
+    if findings:
+        raise typer.Exit(REFUSED)
+
+
+def _change(action: str, as_json: bool, *, by: str | None, **arguments: Any) -> None:
+    from longtake.cli.connection import ask
+    from longtake.cli.output import print_json, print_line
+
+    made = ask(action, by=by or getpass.getuser(), **arguments)
+    if as_json:
+        print_json(made)
+        return
+    print_line(f"{made['kind'].capitalize()} of {made['amount']:,} credits: {made['transfer_id']}.")
+    print_line(_balance(made["user_id"], made["balance"]))
+
+
+def _balance(user: str, found: Mapping[str, Any]) -> str:
+    return f"{user} has {found['available']:,} credits, and tasks under way hold {found['held']:,} more."

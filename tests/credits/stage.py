@@ -1,0 +1,62 @@
+"""What tests of the ledger have in common: users with credits, tasks with a status, the ledger's own sums."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select, text
+
+from longtake.clock import new_id
+from longtake.credits import Transfer, grant, hold
+from longtake.engine.tables import events
+
+if TYPE_CHECKING:
+    from longtake import Transaction
+
+ENDED = ("completed", "failed", "cancelled")
+
+
+def give(tx: Transaction, user_id: str, amount: int, reference: str | None = None) -> Transfer:
+    return grant(tx, user_id=user_id, amount=amount, reason="test", made_by="tester", reference=reference)
+
+
+def begin(tx: Transaction, user_id: str, amount: int, task_id: str | None = None) -> str:
+    """Write a task that has begun, with its credits held; return its id."""
+    task_id = task_id or new_id()
+    write_task(tx, task_id, user_id)
+    hold(tx, user_id=user_id, task_id=task_id, amount=amount)
+    return task_id
+
+
+def write_task(tx: Transaction, task_id: str, user_id: str, status: str = "pending") -> None:
+    ended = "now()" if status in ENDED else "NULL"
+    tx.execute(
+        text(
+            "INSERT INTO tasks (id, user_id, type, model, provider, prompt, parameters, price, credits_held, reference,"
+            f" deadline_at, status, ended_at) VALUES (:id, :user, 'image', 'm', 'p', 'x', '{{}}', 0, 0, :id2, now(),"
+            f" :status, {ended})"
+        ),
+        {"id": task_id, "user": user_id, "id2": task_id, "status": status},
+    )
+
+
+def end_task(tx: Transaction, task_id: str, status: str) -> None:
+    change = "UPDATE tasks SET status = :status, ended_at = now() WHERE id = :id"
+    tx.execute(text(change), {"status": status, "id": task_id})
+
+
+def sums(tx: Transaction) -> dict[tuple[str | None, str], int]:
+    """Return what the entries say is in each account."""
+    rows = tx.sql("SELECT user_id, account, sum(amount) FROM credit_entries GROUP BY user_id, account")
+    return {(user, account): int(total) for user, account, total in rows}
+
+
+def kinds(tx: Transaction) -> list[str]:
+    """Return the kinds of all transfers, in order."""
+    return [str(kind) for (kind,) in tx.execute(text("SELECT kind FROM credit_transfers ORDER BY at, id"))]
+
+
+def told(tx: Transaction) -> list[Any]:
+    """Return subject, user and data of every event about credits, in order."""
+    query = select(events.c.subject, events.c.user_id, events.c.data).where(events.c.type == "credits.changed")
+    return [tuple(row) for row in tx.execute(query.order_by(events.c.sequence))]
