@@ -1,8 +1,11 @@
 """Addresses of databases and storage, checked without ever repeating what stands in them."""
 
+import ipaddress
 import re
 from urllib.parse import SplitResult, urlsplit
 
+#: Stands for 127.0.0.0/8 and ::1 in a list of address ranges.
+LOOPBACK = "loopback"
 _SQLITE = "sqlite:///"
 _POSTGRESQL = re.compile(r"postgres(?:ql)?(?:\+psycopg)?://", re.IGNORECASE)
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -47,6 +50,49 @@ def check_storage_url(url: str) -> str:
             raise ValueError("needs the name of a bucket after s3:// (3 to 63 of a–z, 0–9, dot and hyphen)")
         return url
     raise ValueError("must begin with file: (a folder) or s3:// (a bucket)")
+
+
+def check_public_url(url: str) -> str:
+    """Return the address without a slash at its end, or raise ValueError with what is wrong."""
+    if not url:
+        return url
+    parts = _split(url)
+    try:
+        host, _port = parts.hostname or "", parts.port
+    except ValueError:
+        raise ValueError("has no valid host and port") from None
+    if parts.scheme not in {"http", "https"} or not host:
+        raise ValueError("must begin with https:// (or http:// for a loopback name) and name a host")
+    if "@" in parts.netloc:
+        raise ValueError("must not have a user name or password in it")
+    if parts.query or parts.fragment or "?" in url or "#" in url:
+        raise ValueError("must have nothing after ? or #; a path in front of all routes is allowed")
+    if not re.fullmatch(r"(?:/[A-Za-z0-9._~-]+)*/?", parts.path) or {".", ".."} & set(parts.path.split("/")):
+        raise ValueError("has a path that cannot stand in front of all routes; example of one: /media")
+    if parts.scheme == "http" and not is_loopback_name(host):
+        raise ValueError("must use https: tokens and links would be readable on the way")
+    return url.rstrip("/")
+
+
+def check_address_ranges(text: str) -> str:
+    """Return the ranges as they were given, or raise ValueError with what is wrong."""
+    for word in filter(None, (piece.strip() for piece in text.split(","))):
+        try:
+            if word != LOOPBACK:
+                ipaddress.ip_network(word)
+        except ValueError:
+            raise ValueError(f"{word[:50]!r} is neither `{LOOPBACK}` nor a range of addresses") from None
+    return text
+
+
+def is_loopback_name(host: str) -> bool:
+    """Say whether the name or address can only mean this machine itself."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def _split(url: str) -> SplitResult:

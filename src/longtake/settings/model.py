@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from longtake.settings.addresses import check_database_url, check_storage_url
+from longtake.settings.addresses import check_address_ranges, check_database_url, check_public_url, check_storage_url
+from longtake.settings.secrets import check_key_set, check_master_keys, check_secret
 
 PREFIX = "LONGTAKE_"
 
@@ -149,6 +150,123 @@ class Settings(BaseSettings):
         description="Days for which events are kept.",
         examples=[7],
     )
+    public_url: str = Field(
+        default="",
+        description="Address under which others reach this server, for links and callbacks; empty for its own.",
+        examples=["https://media.example.com"],
+    )
+    secret_key: SecretStr = Field(
+        default=SecretStr(""),
+        description="What tokens, links and stored secrets are protected with; empty for secret.key in data_dir.",
+        examples=["write-at-least-32-random-characters-here"],
+    )
+    master_key: SecretStr = Field(
+        default=SecretStr(""),
+        description="Key of stored secrets, if not secret_key; several with commas: the first seals, all open.",
+        examples=["write-at-least-32-random-characters-here"],
+    )
+    jwt_secret: SecretStr = Field(
+        default=SecretStr(""),
+        description="Secret with which others sign users' tokens (HS256); empty for one of this machine's own.",
+        examples=["write-at-least-32-random-characters-here"],
+    )
+    jwt_jwks: str = Field(
+        default="",
+        description="Public keys of users' tokens (RS256, ES256): the https address or the file of a JSON Web Key Set.",
+        examples=["https://login.example.com/.well-known/jwks.json"],
+    )
+    jwt_issuer: str = Field(
+        default="",
+        description="What a token's `iss` has to be; empty for anything.",
+        examples=["https://login.example.com/"],
+    )
+    jwt_audience: str = Field(
+        default="",
+        description="What a token's `aud` has to be or contain; empty for anything.",
+        examples=["longtake"],
+    )
+    requests_per_minute: int = Field(
+        default=600,
+        ge=1,
+        le=1_000_000,
+        description="Requests one user may send in a minute; a tenth of it at once.",
+        examples=[600],
+    )
+    reference_bytes: int = Field(
+        default=20_000_000,
+        ge=1_000,
+        le=1_000_000_000,
+        description="Largest file that can be uploaded as a reference.",
+        examples=[20_000_000],
+    )
+    asset_bytes: int = Field(
+        default=2_000_000_000,
+        ge=1_000_000,
+        le=100_000_000_000,
+        description="Largest result that is copied to our storage.",
+        examples=[2_000_000_000],
+    )
+    s3_access_key_id: str = Field(
+        default="",
+        description="Access key of the S3 bucket; empty for AWS_ACCESS_KEY_ID or the machine's own role.",
+        examples=["AKIAIOSFODNN7EXAMPLE"],
+    )
+    s3_secret_access_key: SecretStr = Field(
+        default=SecretStr(""),
+        description="Secret key of the S3 bucket; empty for AWS_SECRET_ACCESS_KEY or the machine's own role.",
+        examples=["a key from the store's console"],
+    )
+    allow_addresses: str = Field(
+        default="",
+        description="Private addresses that requests may go to: ranges with commas, or loopback; empty for none.",
+        examples=["127.0.0.1/32,::1/128"],
+    )
+    models_file: str = Field(
+        default="",
+        description="TOML file with models of your own, added to those offered or replacing them; empty for none.",
+        examples=["models.toml"],
+    )
+    queue_seconds: float = Field(
+        default=3600.0,
+        ge=10,
+        le=604_800,
+        description="Longest time a task waits for its provider to accept it; then it ends, and costs nothing.",
+        examples=[3600],
+    )
+    unfinished_tasks: int = Field(
+        default=1000,
+        ge=1,
+        le=1_000_000,
+        description="Tasks one user may have under way.",
+        examples=[1000],
+    )
+    kie_api_key: SecretStr = Field(
+        default=SecretStr(""),
+        description="Key of the account with KIE; empty when it is stored encrypted, or KIE is not used.",
+        examples=["a key from the provider's console"],
+    )
+    kie_base_url: str = Field(
+        default="https://api.kie.ai",
+        min_length=1,
+        description="Where KIE is reached; the sandbox has an address of its own for it.",
+        examples=["https://api.kie.ai"],
+    )
+    kie_webhook_key: SecretStr = Field(
+        default=SecretStr(""),
+        description="Key with which KIE signs its callbacks; empty if they are not signed.",
+        examples=["a key from the provider's console"],
+    )
+    gemini_api_key: SecretStr = Field(
+        default=SecretStr(""),
+        description="Key for Google Gemini; empty when it is stored encrypted, or Gemini is not used.",
+        examples=["a key from the provider's console"],
+    )
+    gemini_base_url: str = Field(
+        default="https://generativelanguage.googleapis.com/v1beta",
+        min_length=1,
+        description="Where Gemini is reached; the sandbox has an address of its own for it.",
+        examples=["https://generativelanguage.googleapis.com/v1beta"],
+    )
 
     @classmethod
     def settings_customise_sources(
@@ -192,6 +310,39 @@ class Settings(BaseSettings):
     @classmethod
     def _check_storage_url(cls, value: str) -> str:
         return check_storage_url(value)
+
+    @field_validator("public_url")
+    @classmethod
+    def _check_public_url(cls, value: str) -> str:
+        return check_public_url(value)
+
+    @field_validator("secret_key", "jwt_secret")
+    @classmethod
+    def _check_secret(cls, value: SecretStr) -> SecretStr:
+        return check_secret(value)
+
+    @field_validator("master_key")
+    @classmethod
+    def _check_master_key(cls, value: SecretStr) -> SecretStr:
+        return check_master_keys(value)
+
+    @field_validator("jwt_jwks")
+    @classmethod
+    def _check_jwt_jwks(cls, value: str, info: ValidationInfo) -> str:
+        secret = info.data.get("jwt_secret")
+        if value and secret is not None and secret.get_secret_value():
+            raise ValueError("cannot be used together with jwt_secret: tokens have one kind of key")
+        return check_key_set(value)
+
+    @field_validator("allow_addresses")
+    @classmethod
+    def _check_allow_addresses(cls, value: str) -> str:
+        return check_address_ranges(value)
+
+    @field_validator("kie_base_url", "gemini_base_url")
+    @classmethod
+    def _check_provider_url(cls, value: str) -> str:
+        return check_public_url(value)
 
     @field_validator("heartbeat_seconds")
     @classmethod

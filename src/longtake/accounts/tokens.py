@@ -1,0 +1,126 @@
+"""Tokens: checking a signature with the one kind of key that is configured, and minting where the secret is our own.
+
+Which algorithm is allowed follows from the key, never from the token: its header is only asked for a `kid`, which is
+compared and nothing else. Addresses and keys in a header (`jku`, `x5u`, `jwk`) are never looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+import structlog
+from joserfc import jws, jwt
+from joserfc.jwk import Key, OctKey
+
+from longtake.accounts.claims import Expected, caller_of, not_valid
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from longtake.accounts.callers import Caller
+    from longtake.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+LONGEST_TOKEN = 8192
+PARTS_OF_A_TOKEN = 3
+HS256 = "HS256"
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyingKey:
+    """A key and the only algorithm it may be used with."""
+
+    key: Key
+    algorithm: str
+
+
+class VerifyingKeys(Protocol):
+    """Where the key for a token comes from."""
+
+    async def find(self, kid: str | None) -> VerifyingKey | None:
+        """Return the key of this id, None when there is none; a token without an id fits where there is one key."""
+
+    async def load(self) -> None:
+        """Make ready what can be; raises when it cannot."""
+
+
+class SharedSecret:
+    """The secret that signs is the secret that checks. A `kid` says nothing here."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._key = VerifyingKey(OctKey.import_key(secret), HS256)
+
+    async def find(self, _kid: str | None) -> VerifyingKey:
+        return self._key
+
+    async def load(self) -> None:
+        """There is nothing to load."""
+
+
+class _Registry(jws.JWSRegistry):
+    """Takes headers with members nobody here knows: they are not used, so they do no harm."""
+
+    max_header_length = 4096
+    max_payload_length = LONGEST_TOKEN
+
+
+class Tokens:
+    """Checks tokens."""
+
+    def __init__(self, keys: VerifyingKeys, expected: Expected, clock: Clock) -> None:
+        self._keys = keys
+        self._expected = expected
+        self._clock = clock
+
+    async def load(self) -> None:
+        """Have the keys ready."""
+        await self._keys.load()
+
+    async def caller(self, token: str) -> Caller:
+        """Return whose token it is, or raise Unauthorized."""
+        kid = _key_id(token)
+        found = await self._keys.find(kid)
+        if found is None:
+            raise not_valid()
+        return caller_of(_verified(token, found), self._expected, self._clock.now())
+
+
+def mint(secret: bytes, expected: Expected, *, user_id: str, role: str, now: datetime, lifetime: timedelta) -> str:
+    """Return a token as `Tokens` with the same secret takes it."""
+    claims: dict[str, Any] = {
+        "sub": user_id,
+        "role": role,
+        "iat": int(now.timestamp()),
+        "exp": int((now + lifetime).timestamp()),
+    }
+    if expected.issuer:
+        claims["iss"] = expected.issuer
+    if expected.audience:
+        claims["aud"] = expected.audience
+    return jwt.encode({"alg": HS256}, claims, OctKey.import_key(secret), [HS256])
+
+
+def _key_id(token: str) -> str | None:
+    if len(token) > LONGEST_TOKEN or token.count(".") != PARTS_OF_A_TOKEN - 1 or not token.isascii():
+        raise not_valid()
+    try:
+        header = jws.extract_compact(token.encode("ascii"), registry=_Registry(strict_check_header=False)).headers()
+    except Exception as error:  # noqa: BLE001 - whatever a forged header makes a parser stumble over
+        log.debug("a token could not be read", action="authenticate", error=type(error).__name__)
+        raise not_valid() from None
+    kid = header.get("kid")
+    if kid is not None and not isinstance(kid, str):
+        raise not_valid()
+    return kid
+
+
+def _verified(token: str, found: VerifyingKey) -> dict[str, Any]:
+    registry = _Registry(algorithms=[found.algorithm], strict_check_header=False)
+    try:
+        return jwt.decode(token, found.key, [found.algorithm], registry).claims
+    except Exception as error:  # noqa: BLE001 - as above
+        log.debug("a token was refused", action="authenticate", error=type(error).__name__)
+        raise not_valid() from None
