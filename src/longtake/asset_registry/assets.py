@@ -1,0 +1,109 @@
+"""The table of assets, and one of its rows as Python sees it.
+
+A row holds the key of our copy and, for results, the provider's address; never an address of our own: those are made
+when somebody reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from sqlalchemy import BigInteger, Column, Double, Integer, SmallInteger, Table, Text
+
+from longtake.clock import new_id
+from longtake.db.dialects import Identifier, Instant
+from longtake.engine.tables import metadata
+
+if TYPE_CHECKING:
+    from sqlalchemy import Row
+
+assets = Table(
+    "assets",
+    metadata,
+    Column("id", Identifier, primary_key=True),
+    Column("user_id", Text, nullable=False),
+    Column("task_id", Identifier),
+    Column("role", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("position", SmallInteger, nullable=False),
+    Column("source_url", Text),
+    Column("source_expires_at", Instant),
+    Column("mirror_state", Text, nullable=False),
+    Column("mirror_attempts", Integer, nullable=False),
+    Column("mirror_error", Text),
+    Column("mirror_tried_at", Instant),
+    Column("mirrored_at", Instant),
+    Column("key", Text),
+    Column("content_type", Text),
+    Column("size", BigInteger),
+    Column("checksum", Text),
+    Column("width", Integer),
+    Column("height", Integer),
+    Column("duration_seconds", Double),
+    Column("created_at", Instant, nullable=False),
+)
+
+#: How long a provider's address lives when the provider does not say.
+SOURCE_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """One row of assets. It has our copy when it has a key."""
+
+    id: str
+    user_id: str
+    task_id: str | None
+    role: str
+    kind: str
+    position: int
+    source_url: str | None
+    source_expires_at: datetime | None
+    mirror_state: str
+    mirror_attempts: int
+    mirror_error: str | None
+    mirror_tried_at: datetime | None
+    mirrored_at: datetime | None
+    key: str | None
+    content_type: str | None
+    size: int | None
+    checksum: str | None
+    width: int | None
+    height: int | None
+    duration_seconds: float | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NewAsset:
+    """An asset to be: at an address of a provider's, to be copied; or with a key, when its object is stored already.
+
+    Its id may be made before, for an object that is written before the row.
+    """
+
+    user_id: str
+    kind: Literal["image", "video"]
+    role: Literal["result", "reference", "import"] = "result"
+    task_id: str | None = None
+    position: int = 0
+    source_url: str | None = None
+    source_expires_in: float | None = SOURCE_SECONDS
+    key: str | None = None
+    content_type: str | None = None
+    size: int | None = None
+    checksum: str | None = None
+    width: int | None = None
+    height: int | None = None
+    duration_seconds: float | None = None
+    id: str = field(default_factory=new_id)
+
+
+_NAMES = [one.name for one in fields(Asset)]
+
+
+def asset_from(row: Row[Any]) -> Asset:
+    """Read an asset from a row that has all its columns."""
+    values = row._mapping  # noqa: SLF001 - SQLAlchemy's public name for it
+    return Asset(**{name: values[name] for name in _NAMES})

@@ -1,0 +1,48 @@
+"""Files that go from hand to hand: bytes a provider answered with, and references in the form a provider takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from longtake.errors import AssetGone, MediaRefused, ObjectMissing
+from longtake.providers.provider import Reference
+from longtake.storage.keys import result_key
+from longtake.storage.media import FIRST_BYTES, media_type
+
+if TYPE_CHECKING:
+    from longtake.asset_registry.assets import Asset, NewAsset
+    from longtake.asset_registry.links import AssetLinks
+    from longtake.storage import Storage
+
+#: Long enough for a provider whose queue is full.
+PROVIDER_LINK_SECONDS = 3600.0
+
+
+async def keep_bytes(storage: Storage, new: NewAsset, body: bytes, token: str) -> NewAsset:
+    """Store a result that came as bytes, before anything says that it is there; return the asset with its key.
+
+    ``token`` is the lease token of the job that has the bytes. Raises MediaRefused for what is no media of this kind.
+    """
+    found = media_type(body[:FIRST_BYTES])
+    if found is None or found.kind != new.kind:
+        raise MediaRefused(f"What the provider sent is not a {new.kind} of a kind that is kept.")
+    key = result_key(new.id, token, found.extension)
+    stored = await storage.put(key, body, found.content_type, file_name=f"{new.id}.{found.extension}")
+    return replace(new, key=key, content_type=found.content_type, size=stored.size, checksum=stored.checksum)
+
+
+async def reference_for_provider(
+    storage: Storage, links: AssetLinks, asset: Asset, takes: Literal["url", "bytes"]
+) -> Reference:
+    """Return a reference image as the provider takes it: where it can be fetched, or its bytes."""
+    if asset.key is None or asset.content_type is None:
+        raise AssetGone(f"The reference {asset.id} has no file.")
+    if takes == "url":
+        url = await links.url(asset, PROVIDER_LINK_SECONDS)
+        return Reference(content_type=asset.content_type, url=url, body=None)
+    try:
+        body = await storage.get(asset.key, asset.size or 0)
+    except ObjectMissing as error:
+        raise AssetGone(f"The file of the reference {asset.id} is gone.") from error
+    return Reference(content_type=asset.content_type, url=None, body=body)

@@ -1,0 +1,191 @@
+"""Objects as files in a folder. What is there is whole: written beside, brought to the disk, then renamed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import hashlib
+import itertools
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeVarTuple
+
+import structlog
+
+from longtake.clock import new_id
+from longtake.errors import ObjectMissing, StorageFull, StorageRefused, StorageUnavailable
+from longtake.storage.incoming import Incoming
+from longtake.storage.keys import check_key
+from longtake.storage.media import type_of_key
+from longtake.storage.source import opened_source
+from longtake.storage.storage import Facts, Storage, Stored
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+
+Ts = TypeVarTuple("Ts")
+
+log = structlog.get_logger(__name__)
+
+#: Its dot keeps it apart from every key.
+INCOMING = ".incoming"
+READ_BYTES = 256 * 1024
+WRITE_BYTES = 1024 * 1024
+LISTED_AT_ONCE = 500
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
+
+
+class LocalStorage(Storage):
+    """Only the owner of the process may look into the folder. The content type follows from the key's ending."""
+
+    signs = False
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def put(self, key: str, body: bytes, content_type: str, *, file_name: str | None = None) -> Stored:  # noqa: ARG002
+        target = self._path(key)
+        await asyncio.to_thread(self._clearly, self._write_whole, target, body)
+        return Stored(key, len(body), hashlib.sha256(body).hexdigest())
+
+    async def put_stream(
+        self,
+        key: str,
+        chunks: AsyncIterator[bytes],
+        content_type: str,  # noqa: ARG002
+        *,
+        most_bytes: int,
+        file_name: str | None = None,  # noqa: ARG002
+    ) -> Stored:
+        target = self._path(key)
+        async with opened_source(chunks, most_bytes=most_bytes, part_bytes=WRITE_BYTES) as source:
+            incoming: Incoming = await _to_its_end(self._clearly, self._begin)
+            try:
+                async for part in source.parts():
+                    await _to_its_end(self._clearly, incoming.write, part)
+                await _to_its_end(self._clearly, incoming.become, target)
+            finally:
+                await _to_its_end(incoming.discard)
+            return Stored(key, source.size, source.checksum)
+
+    async def read(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+        path = self._path(key)
+        left = None if end is None else max(end - start, 0)
+        file = await asyncio.to_thread(self._clearly, _open_at, path, start)
+        try:
+            while left != 0:
+                wanted = READ_BYTES if left is None else min(READ_BYTES, left)
+                chunk = await asyncio.to_thread(self._clearly, file.read, wanted)
+                if not chunk:
+                    return
+                left = None if left is None else left - len(chunk)
+                yield chunk
+        finally:
+            file.close()
+
+    async def facts(self, key: str) -> Facts | None:
+        path = self._path(key)
+        try:
+            status: os.stat_result = await asyncio.to_thread(self._clearly, _status, path)
+        except ObjectMissing:
+            return None
+        return _facts(key, status)
+
+    async def delete(self, keys: Iterable[str]) -> None:
+        paths = [self._path(key) for key in keys]
+        await asyncio.to_thread(self._clearly, self._remove, paths)
+
+    async def list(self, prefix: str) -> AsyncIterator[Facts]:
+        found = self._walk(self._path(prefix.rstrip("/")))
+        while batch := await asyncio.to_thread(self._clearly, _take, found):
+            for one in batch:
+                yield one
+
+    async def signed_url(self, key: str, seconds: float) -> str | None:  # noqa: ARG002
+        """Return None: a file has no address of its own."""
+        check_key(key)
+        return None
+
+    # -- on a thread ---------------------------------------------------------------------------------------------
+
+    def _path(self, key: str) -> Path:
+        return self._folder / check_key(key)
+
+    def _begin(self) -> Incoming:
+        folder = self._folder / INCOMING
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Others may have made the folder with other rights; users' media are for nobody else.
+        with contextlib.suppress(PermissionError):
+            self._folder.chmod(0o700)
+        return Incoming(folder / new_id())
+
+    def _write_whole(self, target: Path, body: bytes) -> None:
+        incoming = self._begin()
+        try:
+            incoming.write(body)
+            incoming.become(target)
+        finally:
+            incoming.discard()
+
+    def _remove(self, paths: Iterable[Path]) -> None:
+        for path in paths:
+            path.unlink(missing_ok=True)
+            if path.parent.parent != self._folder:
+                with contextlib.suppress(OSError):
+                    path.parent.rmdir()
+
+    def _walk(self, folder: Path) -> Iterator[Facts]:
+        for parent, folders, files in os.walk(folder):
+            folders[:] = [name for name in folders if name != INCOMING]
+            for name in files:
+                path = Path(parent) / name
+                with contextlib.suppress(FileNotFoundError):
+                    yield _facts(path.relative_to(self._folder).as_posix(), path.stat())
+
+    def _clearly(self, call: Callable[[*Ts], Any], *arguments: *Ts) -> Any:
+        """Call; what the system says about a file becomes our error."""
+        try:
+            return call(*arguments)
+        except FileNotFoundError as error:
+            raise ObjectMissing("There is no object under this key.") from error
+        except OSError as error:
+            # The folder's name is for the log: errors reach users.
+            reason = error.strerror or type(error).__name__
+            log.warning("objects cannot be used", action="storage", folder=str(self._folder), error=reason)
+            if error.errno in _NO_ROOM:
+                raise StorageFull(f"There is no room for the object: {reason}.") from error
+            if error.errno in _NOT_ALLOWED:
+                raise StorageRefused(f"The folder of objects cannot be used: {reason}.") from error
+            raise StorageUnavailable(f"The folder of objects cannot be used now: {reason}.") from error
+
+
+async def _to_its_end(call: Callable[[*Ts], Any], *arguments: *Ts) -> Any:
+    """Call on a thread and wait for it, even when cancelled: two threads must not have one file in hand."""
+    task = asyncio.ensure_future(asyncio.to_thread(call, *arguments))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
+
+
+def _status(path: Path) -> os.stat_result:
+    return path.stat()
+
+
+def _open_at(path: Path, start: int) -> IO[bytes]:
+    file = path.open("rb", buffering=0)
+    file.seek(start)
+    return file
+
+
+def _take(found: Iterator[Facts]) -> list[Facts]:
+    return list(itertools.islice(found, LISTED_AT_ONCE))
+
+
+def _facts(key: str, status: os.stat_result) -> Facts:
+    modified = datetime.fromtimestamp(status.st_mtime, UTC)
+    return Facts(key, status.st_size, f'"{status.st_mtime_ns:x}-{status.st_size:x}"', modified, type_of_key(key))

@@ -1,0 +1,60 @@
+"""Which kind of media bytes are, told by how they begin. What a server says about them is only a claim.
+
+Everything that can carry a program or point elsewhere (HTML, SVG, PDF, playlists) is unknown here, and so refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+MediaKind = Literal["image", "video"]
+#: How many bytes are enough to tell.
+FIRST_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class MediaType:
+    """A kind of file that we keep: what we call it when it is served, and how its key ends."""
+
+    content_type: str
+    extension: str
+    kind: MediaKind
+
+
+PNG = MediaType("image/png", "png", "image")
+JPEG = MediaType("image/jpeg", "jpg", "image")
+WEBP = MediaType("image/webp", "webp", "image")
+GIF = MediaType("image/gif", "gif", "image")
+MP4 = MediaType("video/mp4", "mp4", "video")
+QUICKTIME = MediaType("video/quicktime", "mov", "video")
+WEBM = MediaType("video/webm", "webm", "video")
+
+MEDIA_TYPES = {one.content_type: one for one in (PNG, JPEG, WEBP, GIF, MP4, QUICKTIME, WEBM)}
+#: Pictures in the container of MP4 (AVIF, HEIC): no provider of ours sends them, and not all browsers show them.
+_PICTURE_BRANDS = frozenset((b"avif", b"avis", b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1"))
+
+
+def media_type(first: bytes) -> MediaType | None:
+    """Return the type of media that begins so, or None when it is none that we keep."""
+    if first.startswith(b"\x89PNG\r\n\x1a\n"):
+        return PNG
+    if first.startswith(b"\xff\xd8\xff"):
+        return JPEG
+    if first.startswith(b"RIFF") and first[8:12] == b"WEBP":
+        return WEBP
+    if first.startswith((b"GIF87a", b"GIF89a")):
+        return GIF
+    if first[4:8] == b"ftyp":
+        brand = first[8:12]
+        return None if brand in _PICTURE_BRANDS else QUICKTIME if brand == b"qt  " else MP4
+    if first.startswith(b"\x1a\x45\xdf\xa3") and b"\x42\x82\x84webm" in first[:FIRST_BYTES]:
+        return WEBM
+    return None
+
+
+def type_of_key(key: str) -> str:
+    """Return the content type that a key's ending stands for; what is none of ours is only ever downloaded."""
+    extension = key.rpartition(".")[2]
+    found = (one.content_type for one in MEDIA_TYPES.values() if one.extension == extension)
+    return next(found, "application/octet-stream")

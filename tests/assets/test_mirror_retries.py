@@ -1,0 +1,212 @@
+"""Copies that fail: when they are tried again, when somebody is told, and when they are given up."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from longtake import Done, Fail, Retry
+from longtake.asset_registry import retry_mirror
+from longtake.assets.patience import seconds_for_try, wait_before_next_try
+from longtake.assets.sources import FreshSource
+from longtake.errors import ProviderUnavailable
+from longtake.storage.s3 import S3Storage
+from longtake.storage.s3_address import parse_s3_url
+from tests.assets.stage import PNG, Stage, status
+from tests.storages import keys_in
+
+if TYPE_CHECKING:
+    from longtake import Database
+    from longtake.storage import Storage
+    from tests.databases import StoppedClock
+
+CANARY = "canary-of-the-tests"
+
+
+def test_g5_waits_are_about_5_20_60_seconds_and_then_5_minutes_at_most() -> None:
+    source = random.Random(1)
+    for attempt, most in [(1, 5), (2, 20), (3, 60), (4, 300), (5, 300), (1000, 300)]:
+        waits = [wait_before_next_try(attempt, None, source) for _ in range(200)]
+        assert most * 0.8 <= min(waits) < max(waits) <= most
+
+
+def test_a_source_that_is_about_to_end_is_tried_once_more_before() -> None:
+    source = random.Random(1)
+    assert wait_before_next_try(4, 100.0, source) == 85.0
+    assert wait_before_next_try(4, 31.0, source) == 16.0
+    # Too late for that: the next try comes right after its end, and asks for another address.
+    assert wait_before_next_try(4, 20.0, source) == 21.0
+    assert wait_before_next_try(4, -1.0, source) > 200.0
+
+
+def test_the_first_try_is_short_and_later_ones_are_patient() -> None:
+    assert [seconds_for_try(attempt) for attempt in (1, 2, 9)] == [30.0, 180.0, 180.0]
+
+
+async def test_g5_tries_are_repeated_and_the_fourth_failure_is_critical(stage: Stage, clock: StoppedClock) -> None:
+    stage.source.files["/result.png"] = status(503)
+    asset_id = await stage.register(source_expires_in=3600.0)
+    for number, most in enumerate([5, 20, 60, 300, 300], start=1):
+        assert isinstance(await stage.try_once(), Retry)
+        wait = await stage.wait_of(asset_id)
+        assert most * 0.8 <= wait <= most
+        assert len(await stage.alerts()) == (number >= 4)
+        assert (await stage.asset(asset_id)).mirror_attempts == number
+        clock.advance(wait)
+    [alert] = await stage.alerts()
+    assert (alert["severity"], alert["code"], alert["subject"]) == ("CRITICAL", "RESULT_NOT_SAVED", asset_id)
+    assert alert["count"] == 2
+    stage.source.files["/result.png"] = PNG
+    assert isinstance(await stage.try_once(), Done)
+    assert await stage.alerts() == []
+    assert (await stage.asset(asset_id)).mirror_state == "completed"
+    assert stage.lost == []
+
+
+async def test_f44_a_source_that_has_ended_is_replaced_by_a_fresh_one_at_once(stage: Stage) -> None:
+    stage.source.files |= {"/result.png": status(403), "/fresh.png": PNG}
+    stage.provider.answers = [FreshSource(f"{stage.source.url}/fresh.png", {"X-Key": CANARY}, 1200.0)]
+    asset_id = await stage.register()
+    assert isinstance(await stage.try_once(), Done)
+    asset = await stage.asset(asset_id)
+    assert (asset.mirror_state, asset.source_url) == ("completed", f"{stage.source.url}/fresh.png")
+    assert [request.headers.get("X-Key") for request in stage.source.requests] == [None, CANARY]
+    assert CANARY not in repr(asset)
+
+
+async def test_an_expired_source_is_not_even_asked(stage: Stage, clock: StoppedClock) -> None:
+    stage.source.files |= {"/result.png": PNG, "/fresh.png": PNG}
+    stage.provider.answers = [FreshSource(f"{stage.source.url}/fresh.png")]
+    await stage.register()
+    clock.advance(601)
+    assert isinstance(await stage.try_once(), Done)
+    assert [request.path for request in stage.source.requests] == ["/fresh.png"]
+
+
+async def test_headers_a_provider_wants_are_sent_and_kept_nowhere(quick_stage: Stage) -> None:
+    quick_stage.source.files["/result.png"] = status(500)
+    quick_stage.provider.headers = {"X-Goog-Api-Key": CANARY}
+    asset_id = await quick_stage.register()
+    outcome = await quick_stage.try_once()
+    assert quick_stage.source.requests[0].headers["X-Goog-Api-Key"] == CANARY
+    assert CANARY not in repr(await quick_stage.asset(asset_id)) + repr(outcome)
+
+
+async def test_f41_a_file_that_never_comes_is_looked_for_until_its_source_ends_and_then_lost_once(
+    stage: Stage, clock: StoppedClock
+) -> None:
+    asset_id = await stage.register()
+    waited, tries = 0.0, 0
+    while isinstance(outcome := await stage.try_once(), Retry):
+        tries += 1
+        waited += (wait := await stage.wait_of(asset_id))
+        assert (await stage.asset(asset_id)).mirror_state == "pending"
+        assert stage.lost == []
+        clock.advance(wait)
+    assert isinstance(outcome, Fail)
+    assert outcome.code == "SOURCE_GONE"
+    assert 600 <= waited <= 610
+    assert tries >= 5
+    assert (await stage.asset(asset_id)).mirror_state == "expired"
+    assert stage.lost == [asset_id]
+    assert await stage.events(asset_id) == ["asset.expired", "test.lost"]
+    assert [alert["code"] for alert in await stage.alerts()] == ["RESULT_NOT_SAVED"]
+
+
+async def test_a_provider_that_gives_new_addresses_of_nothing_is_not_asked_for_ever(
+    stage: Stage, clock: StoppedClock
+) -> None:
+    stage.provider.answers = [FreshSource(f"{stage.source.url}/nothing") for _ in range(100)]
+    asset_id = await stage.register()
+    while isinstance(await stage.try_once(), Retry):
+        clock.advance(await stage.wait_of(asset_id))
+    assert stage.provider.asked == 5
+    assert (await stage.asset(asset_id)).mirror_state == "expired"
+    assert stage.lost == [asset_id]
+
+
+async def test_a_provider_that_cannot_be_asked_is_asked_again_for_a_day(stage: Stage, clock: StoppedClock) -> None:
+    stage.provider.answers = [ProviderUnavailable("down", provider="kie") for _ in range(3)]
+    asset_id = await stage.register()
+    clock.advance(700)
+    for _ in range(2):
+        outcome = await stage.try_once()
+        assert isinstance(outcome, Retry)
+        assert outcome.code == "SOURCE_UNKNOWN"
+        clock.advance(await stage.wait_of(asset_id))
+    clock.advance(86_400)
+    assert isinstance(await stage.try_once(), Fail)
+    assert (await stage.asset(asset_id)).mirror_state == "expired"
+    assert stage.lost == [asset_id]
+
+
+async def test_f31_trouble_with_our_own_storage_is_not_held_against_the_source(
+    stopped_database: Database, folder_storage: Storage, clock: StoppedClock
+) -> None:
+    down = S3Storage(parse_s3_url("s3://bucket?endpoint=http://127.0.0.1:9"), access_key_id="x", secret_access_key="y")
+    async with Stage(stopped_database, down).open() as stage:
+        stage.source.files["/result.png"] = PNG
+        asset_id = await stage.register(source_expires_in=3600.0)
+        for _ in range(4):
+            outcome = await stage.try_once()
+            assert isinstance(outcome, Retry)
+            assert outcome.code == "STORAGE_UNAVAILABLE"
+            clock.advance(await stage.wait_of(asset_id))
+        assert (await stage.asset(asset_id)).mirror_attempts == 0
+        # Somebody has to know, whoever is to blame.
+        assert [alert["code"] for alert in await stage.alerts()] == ["RESULT_NOT_SAVED"]
+        stage.mirror._copier._storage = folder_storage
+        assert isinstance(await stage.try_once(), Done)
+        assert (await stage.asset(asset_id)).mirror_attempts == 1
+        assert await stage.alerts() == []
+
+
+async def test_a_file_that_is_not_there_at_an_address_without_an_end_is_not_looked_for_for_ever(
+    stage: Stage, clock: StoppedClock
+) -> None:
+    asset_id = await stage.register(source_expires_in=None)
+    tries = 1
+    while isinstance(await stage.try_once(), Retry):
+        clock.advance(await stage.wait_of(asset_id))
+        tries += 1
+        assert tries < 100
+    assert tries == 15
+    assert (await stage.asset(asset_id)).mirror_state == "expired"
+
+
+async def test_retrying_by_hand_makes_a_waiting_copy_due_now(stage: Stage) -> None:
+    stage.source.files["/result.png"] = status(503)
+    asset_id = await stage.register()
+    await stage.try_once()
+    assert await stage.claim() == []
+    stage.source.files["/result.png"] = PNG
+    assert await stage.database.run(retry_mirror, stage.engine, [asset_id]) == [asset_id]
+    assert isinstance(await stage.try_once(), Done)
+
+
+async def test_retrying_by_hand_gives_a_new_job_to_what_was_given_up_and_none_to_what_is_there(
+    stage: Stage, clock: StoppedClock
+) -> None:
+    asset_id = await stage.register()
+    clock.advance(601)
+    assert isinstance(await stage.try_once(), Fail)
+    stored = await stage.register("/stored.png", key="results/x/y.png", position=1)
+    stage.source.files["/fresh.png"] = PNG
+    stage.provider.answers = [FreshSource(f"{stage.source.url}/fresh.png")]
+    assert await stage.database.run(retry_mirror, stage.engine, [asset_id, stored]) == [asset_id]
+    assert (await stage.asset(asset_id)).mirror_state == "pending"
+    assert isinstance(await stage.try_once(), Done)
+    assert (await stage.asset(asset_id)).mirror_state == "completed"
+    assert await stage.alerts() == []
+    assert len(await keys_in(stage.storage, "results")) == 1
+
+
+@pytest.mark.parametrize("code", [401, 403, 404, 410])
+async def test_every_way_of_saying_that_it_is_gone_makes_us_ask_the_provider(quick_stage: Stage, code: int) -> None:
+    quick_stage.source.files["/result.png"] = status(code)
+    asset_id = await quick_stage.register()
+    assert isinstance(await quick_stage.try_once(), Retry)
+    assert quick_stage.provider.asked == 1
+    assert (await quick_stage.asset(asset_id)).mirror_state == "pending"

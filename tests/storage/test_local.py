@@ -1,0 +1,109 @@
+"""Objects as files: nobody else may read them, a full disk is told as such, and a killed writer leaves no object."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from longtake.errors import StorageFull, StorageRefused, StorageUnavailable
+from longtake.storage.incoming import Incoming
+from longtake.storage.local import INCOMING, LocalStorage
+from tests.storages import chunked, keys_in
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY = "results/one/token.png"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "objects"
+
+
+def test_only_the_owner_may_look_into_the_folder(folder: Path) -> None:
+    folder.mkdir(mode=0o755)
+    asyncio.run(LocalStorage(folder).put(KEY, b"x", "image/png"))
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder / KEY).parent.stat().st_mode & 0o777 == 0o700
+    assert (folder / KEY).stat().st_mode & 0o777 == 0o600
+
+
+async def test_what_is_on_its_way_in_is_neither_listed_nor_left_behind(folder: Path) -> None:
+    storage = LocalStorage(folder)
+    await storage.put(KEY, b"x", "image/png")
+    abandoned = Incoming(folder / INCOMING / "of-a-killed-process")
+    abandoned.write(b"half")
+    assert await keys_in(storage, "results") == [KEY]
+    abandoned.discard()
+    with pytest.raises(RuntimeError):
+        await storage.put_stream(
+            "results/two/t.png", chunked(b"x" * 5_000_000, error=RuntimeError()), "", most_bytes=9**9
+        )
+    assert list((folder / INCOMING).iterdir()) == []
+
+
+async def test_the_bytes_are_on_the_disk_before_the_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    fsync, target = os.fsync, folder / KEY
+
+    def noted(descriptor: int) -> None:
+        steps.append(f"sync {target.exists()}")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    await LocalStorage(folder).put(KEY, b"x", "image/png")
+    assert steps == ["sync False", "sync True", "sync True"]
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [("ENOSPC", StorageFull), ("EDQUOT", StorageFull), ("EIO", StorageUnavailable), ("EROFS", StorageRefused)],
+)
+async def test_f22_a_disk_that_refuses_is_told_as_such_and_leaves_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, number: str, expected: type[Exception]
+) -> None:
+    import errno
+
+    code = getattr(errno, number)
+
+    def refuse(_descriptor: int, _data: object) -> int:
+        raise OSError(code, os.strerror(code))
+
+    storage = LocalStorage(folder)
+    monkeypatch.setattr(os, "write", refuse)
+    with pytest.raises(expected):
+        await storage.put(KEY, b"x", "image/png")
+    with pytest.raises(expected):
+        await storage.put_stream(KEY, chunked(b"x"), "image/png", most_bytes=10)
+    monkeypatch.undo()
+    assert await storage.facts(KEY) is None
+    assert list((folder / INCOMING).iterdir()) == []
+    await storage.put(KEY, b"x", "image/png")
+
+
+async def test_a_folder_that_cannot_be_one_fails_its_check_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "objects").write_text("a file")
+    with pytest.raises(StorageRefused, match="Not a directory") as caught:
+        await LocalStorage(tmp_path / "objects").check()
+    assert "LONGTAKE_STORAGE_URL" in caught.value.hint
+    assert str(tmp_path) not in caught.value.message
+
+
+async def test_writers_and_deleters_of_one_folder_do_not_disturb_each_other(folder: Path) -> None:
+    storage = LocalStorage(folder)
+
+    async def come_and_go(number: int) -> None:
+        for _ in range(10):
+            await storage.put(f"results/same/{number}.png", b"x", "image/png")
+            await storage.delete([f"results/same/{number}.png"])
+
+    await asyncio.gather(*(come_and_go(number) for number in range(4)))
+    assert await keys_in(storage, "results") == []
+
+
+async def test_there_is_no_address_of_a_file(folder: Path) -> None:
+    assert await LocalStorage(folder).signed_url(KEY, 300) is None

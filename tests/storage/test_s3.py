@@ -1,0 +1,163 @@
+"""What only an S3 server can do or refuse: signatures, expiry, unfinished uploads, and not answering."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING
+
+import pytest
+
+from longtake.errors import StorageRefused, StorageUnavailable
+from longtake.storage.s3 import S3Storage
+from longtake.storage.s3_address import parse_s3_url
+from longtake.storage.storage import PART_BYTES
+from tests.s3_server import ACCESS_KEY_ID, BUCKET, SECRET_ACCESS_KEY
+from tests.storages import chunked, s3_storage
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.s3_server import S3Server
+
+KEY = "results/one/token.png"
+LARGE = b"x" * (2 * PART_BYTES + 1)
+
+
+def fetch(url: str) -> tuple[int, bytes, dict[str, str]]:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - our own server
+            return answer.status, answer.read(), {name.lower(): value for name, value in answer.headers.items()}
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, b"", {}
+
+
+async def test_a18_a_signed_address_works_without_keys_for_one_object_and_not_for_long(s3_server: S3Server) -> None:
+    storage = s3_storage(s3_server)
+    await storage.put(KEY, b"the bytes", "image/png", file_name="asset.png")
+    await storage.put("results/two/token.png", b"others", "image/png")
+    url = await storage.signed_url(KEY, 2)
+    assert url is not None
+    status, body, headers = fetch(url)
+    assert (status, body, headers["content-type"]) == (200, b"the bytes", "image/png")
+    assert headers["content-disposition"] == 'inline; filename="asset.png"'
+    assert fetch(url.replace("results/one", "results/two"))[0] == 403
+    assert fetch(url.partition("?")[0])[0] == 403
+    assert fetch(url[:-1] + ("0" if url[-1] != "0" else "1"))[0] == 403
+    # The server's clock counts whole seconds.
+    deadline = time.monotonic() + 10
+    while (status := fetch(url)[0]) == 200 and time.monotonic() < deadline:
+        time.sleep(0.2)  # noqa: ASYNC251 - nothing else is going on
+    assert status == 403
+
+
+async def test_a_wrong_secret_is_refused_with_what_to_do(s3_server: S3Server) -> None:
+    storage = s3_storage(s3_server, secret="not-the-secret-of-the-tests")
+    with pytest.raises(StorageRefused, match=f"does not let us into the bucket {BUCKET}") as caught:
+        await storage.check()
+    assert "LONGTAKE_S3_SECRET_ACCESS_KEY" in caught.value.hint
+    with pytest.raises(StorageRefused):
+        await storage.put_stream(KEY, chunked(LARGE), "video/mp4", most_bytes=len(LARGE))
+
+
+async def test_a28_no_secret_and_no_signature_is_in_an_error(
+    s3_server: S3Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    storage = s3_storage(s3_server, secret="canary-secret-of-the-tests")
+    with pytest.raises(StorageRefused) as caught:
+        await storage.get(KEY, 10)
+    told = f"{caught.value!r} {caught.value.hint} {caught.value.__cause__!r} {caplog.text}"
+    assert "canary" not in told
+    assert "Signature=" not in told
+    assert "http" not in caught.value.message
+
+
+async def test_a_bucket_that_is_not_there_is_told_as_such(s3_server: S3Server) -> None:
+    address = parse_s3_url(f"s3://no-such-bucket?endpoint={s3_server.endpoint}")
+    storage = S3Storage(address, access_key_id=ACCESS_KEY_ID, secret_access_key=SECRET_ACCESS_KEY)
+    with pytest.raises(StorageRefused, match="There is no bucket no-such-bucket"):
+        await storage.check()
+
+
+async def test_f33_uploads_that_fail_or_are_cancelled_leave_no_parts(s3_server: S3Server, s3_folder: str) -> None:
+    storage = s3_storage(s3_server, s3_folder)
+    with pytest.raises(RuntimeError):
+        await storage.put_stream(KEY, chunked(LARGE, error=RuntimeError()), "video/mp4", most_bytes=len(LARGE))
+    begun = asyncio.Event()
+
+    async def stalls() -> AsyncIterator[bytes]:
+        async for chunk in chunked(LARGE):
+            yield chunk
+        while not s3_server.unfinished_uploads(s3_folder):  # noqa: ASYNC110 - the server tells nobody
+            await asyncio.sleep(0.02)
+        begun.set()
+        await asyncio.Event().wait()
+
+    upload = asyncio.create_task(storage.put_stream(KEY, stalls(), "video/mp4", most_bytes=len(LARGE) + 1))
+    await begun.wait()
+    upload.cancel()
+    await asyncio.wait({upload})
+    assert upload.cancelled()
+    assert s3_server.unfinished_uploads(s3_folder) == []
+
+
+async def test_f31_a_store_that_is_down_is_unavailable_at_once() -> None:
+    storage = S3Storage(
+        parse_s3_url("s3://bucket?endpoint=http://127.0.0.1:9"), access_key_id="x", secret_access_key="y"
+    )
+    started = time.monotonic()
+    with pytest.raises(StorageUnavailable):
+        await storage.put(KEY, b"x", "image/png")
+    with pytest.raises(StorageUnavailable):
+        await storage.put_stream(KEY, chunked(LARGE), "video/mp4", most_bytes=len(LARGE))
+    with pytest.raises(StorageUnavailable):
+        await storage.get(KEY, 10)
+    assert time.monotonic() - started < 5
+
+
+async def test_f30_a_store_that_takes_the_connection_and_says_nothing_is_unavailable_in_time() -> None:
+    held: list[asyncio.StreamWriter] = []
+
+    async def say_nothing(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        held.append(writer)
+
+    server = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    address = parse_s3_url(f"s3://bucket?endpoint=http://127.0.0.1:{port}")
+    storage = S3Storage(address, access_key_id="x", secret_access_key="y", request_seconds=0.4)
+    started = time.monotonic()
+    for call in (
+        storage.put(KEY, b"x", "image/png"),
+        storage.facts(KEY),
+        storage.put_stream(KEY, chunked(LARGE), "video/mp4", most_bytes=len(LARGE)),
+    ):
+        with pytest.raises(StorageUnavailable):
+            await call
+    assert held
+    assert time.monotonic() - started < 6
+    for writer in held:
+        writer.close()
+    server.close()
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 429])
+async def test_f31_a_server_in_trouble_is_unavailable(status: int) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.readline():
+            writer.write(f"HTTP/1.1 {status} Trouble\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+            await writer.drain()
+            writer.close()
+            return
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    address = parse_s3_url(f"s3://bucket?endpoint=http://127.0.0.1:{port}")
+    storage = S3Storage(address, access_key_id="x", secret_access_key="y", request_seconds=2)
+    with pytest.raises(StorageUnavailable):
+        await storage.facts(KEY)
+    server.close()
