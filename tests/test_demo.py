@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -16,24 +13,19 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.slow
-def test_the_demo_shows_that_a_kill_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
+def test_the_demo_shows_three_tasks_that_survive_a_kill(tmp_path: Path) -> None:
     environment = os.environ | {"TMPDIR": str(tmp_path), "COLUMNS": "200"}
-    started = time.monotonic()
     shown = subprocess.run(
-        [sys.executable, ROOT / "scripts/demo.py"],
+        [sys.executable, ROOT / "scripts/demo.py", "--once"],
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert shown.returncode == 0, shown.stdout + shown.stderr
-    assert time.monotonic() - started < 45
     assert "kill -9: the server is gone (status -9)" in shown.stdout
-    assert "All 40 jobs have ended, 0 failed. Results: 40 of 40, 0 of them twice." in shown.stdout
-    calls = re.search(r"The provider was called (\d+) times", shown.stdout)
-    assert calls
-    assert int(calls[1]) >= 80
-    assert "longtake jobs list" in shown.stdout
-    assert tempfile.gettempdir() not in shown.stdout.split("longtake jobs list")[0]
+    assert "3 of 3 completed, 3 unread messages, 64 credits charged, 436 left, 0 held." in shown.stdout
+    assert "KIE was asked for 2 tasks, 0 of them twice." in shown.stdout
+    assert "The ledger, the balances, the holds and the tasks agree." in shown.stdout
     assert list(tmp_path.glob("longtake-demo-*")) == []

@@ -64,7 +64,8 @@ def test_lanes_kinds_and_schedules_are_changed_through_the_server(
     assert longtake("lanes", "resume", "posters").output == "Resumed: posters.\n"
     for what, name in (("kinds", "engine.prune"), ("schedules", "engine.prune")):
         assert longtake(what, "pause", name).code == 0
-        assert longtake(what, "list", "--json").json[what][0]["paused"] is True
+        [found] = [one for one in longtake(what, "list", "--json").json[what] if one["name"] == name]
+        assert found["paused"] is True
         assert longtake(what, "resume", name).code == 0
     assert longtake("lanes", "pause", "nowhere").code == 1
 

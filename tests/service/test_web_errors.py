@@ -42,7 +42,9 @@ def test_every_error_has_a_status_of_its_own_kind(kind: type[LongtakeError]) -> 
     response = error_response(kind("What went wrong.", hint="What to do."))
     assert 400 <= response.status_code < 600
     assert kind.code.encode() in response.body
-    assert ("retry-after" in response.headers) == issubclass(kind, errors.DatabaseUnavailable)
+    assert ("retry-after" in response.headers) == issubclass(
+        kind, errors.DatabaseUnavailable | errors.StorageUnavailable
+    )
 
 
 @pytest.mark.parametrize(

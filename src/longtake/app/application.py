@@ -7,12 +7,16 @@ kinds in a function that ``longtake serve --app module:function`` calls::
         application.add(kinds=[JobKind("shop.receipt", send_receipt)], lanes=[Lane("mail", max_running=5)])
 """
 
+import contextlib
 import importlib
+import random
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 
 from longtake.alerts import Severity, raise_alert
+from longtake.app.capabilities import Capabilities
+from longtake.clock import Clock, SystemClock
 from longtake.db import Database, Transaction
 from longtake.engine.engine import Engine
 from longtake.engine.jobs import Job
@@ -23,6 +27,7 @@ from longtake.engine.schedules import Schedule
 from longtake.engine.worker import Worker
 from longtake.errors import InvalidApplication
 from longtake.settings import Settings
+from longtake.vault import KeySource, RootSecret, Vault
 
 Register = Callable[["Application"], None]
 
@@ -30,13 +35,39 @@ Register = Callable[["Application"], None]
 class Application:
     """Everything one process is made of. Kinds, lanes and schedules are added first; the engine comes of them."""
 
-    def __init__(self, settings: Settings, database: Database) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        *,
+        clock: Clock | None = None,
+        source: random.Random | None = None,
+    ) -> None:
         self.settings = settings
         self.database = database
+        # Read or made only when they are needed: declaring an application leaves no file behind.
+        self.root_secret = RootSecret.of(settings)
+        self.vault = Vault.of(settings, self.root_secret)
+        self.keys = KeySource(settings, self.vault, database)
         self.kinds: list[JobKind] = []
         self.lanes: list[Lane] = []
         self.schedules: list[Schedule] = []
         self._engine: Engine | None = None
+        self.clock = clock or SystemClock()
+        self.capabilities = Capabilities(
+            settings,
+            database,
+            lambda: self.engine,
+            self.keys,
+            lambda: self.root_secret.derive("links"),
+            self.clock,
+            source or random.Random(),
+        )
+        self.add(
+            kinds=self.capabilities.kinds(),
+            lanes=self.capabilities.lanes(),
+            schedules=self.capabilities.schedules(),
+        )
         self.add(
             kinds=[prune_kind(database, history_days=settings.history_days, events_days=settings.events_days)],
             schedules=[prune_schedule()],
@@ -68,9 +99,24 @@ class Application:
         if register is not None:
             register(self)
         self._engine = Engine(
-            self.database, self.kinds, self.lanes, self.schedules, on_quarantine=alert_about_quarantine
+            self.database,
+            self.kinds,
+            self.lanes,
+            self.schedules,
+            clock=self.clock,
+            on_quarantine=alert_about_quarantine,
         )
         return self._engine
+
+    @contextlib.asynccontextmanager
+    async def ready(self) -> AsyncIterator[None]:
+        """Have what handlers and routes stand on at hand: keys, storage, connections; let go of it at the end."""
+        try:
+            await self.capabilities.storage.check()
+            async with self.keys.kept_fresh():
+                yield
+        finally:
+            await self.capabilities.close()
 
     def worker(self) -> Worker:
         """Return a worker with this process's settings."""

@@ -37,6 +37,8 @@ def opened(settings: Settings, owner: str) -> Iterator[Application]:
     try:
         application = Application(settings, database)
         application.build(register)
+        # Before anything is done: with a wrong key nothing may be written or sent.
+        database.run_blocking(application.vault.check)
         yield application
     finally:
         database.close()
@@ -79,5 +81,5 @@ async def until_stopped(stop: StopSignal, *parts: asyncio.Task[None]) -> None:
 async def _work(application: Application) -> None:
     with StopSignal() as stop:
         await application.engine.start()
-        async with working(application.worker()) as task:
+        async with application.ready(), working(application.worker()) as task:
             await until_stopped(stop, task)

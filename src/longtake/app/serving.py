@@ -6,21 +6,26 @@ import ipaddress
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from urllib.parse import urlsplit
 
 import structlog
 import uvicorn
 
+from longtake.accounts.authenticator import Authenticator, build_authenticator
 from longtake.app.application import Application
 from longtake.app.opening import schema_status
 from longtake.app.process import opened, run_event_loop, until_stopped, working
+from longtake.app.public_address import check_public_address
 from longtake.app.server_file import ServerFile, remove_server_file, write_server_file
 from longtake.app.stopping import StopSignal
 from longtake.engine.worker import Worker
-from longtake.errors import CannotListen
+from longtake.errors import AuthenticationRequired, CannotListen
+from longtake.generation.service import Generation
 from longtake.logs import configure_logs
 from longtake.settings import Settings
-from longtake.web import Readiness, create_web
+from longtake.settings.addresses import is_loopback_name
+from longtake.web import Readiness, Serving, create_web
 
 log = structlog.get_logger(__name__)
 
@@ -32,9 +37,19 @@ ANY_ADDRESS = {4: "127.0.0.1", 6: "[::1]"}
 def run_server(settings: Settings, *, with_worker: bool = True) -> None:
     """Serve until a signal comes."""
     configure_logs(settings.log_format, settings.log_level)
+    require_keys_for_open_address(settings)
     # The port first: a taken one is then a clear answer and not half a start.
     with listen(settings.host, settings.port) as listener, opened(settings, "longtake serve") as application:
         run_event_loop(_serve(application, listener, with_worker=with_worker))
+
+
+def require_keys_for_open_address(settings: Settings) -> None:
+    """Refuse to let others in with a secret that nobody chose on purpose."""
+    configured = settings.jwt_jwks or settings.jwt_secret.get_secret_value()
+    if not configured and not is_loopback_name(settings.host):
+        raise AuthenticationRequired(
+            f"Listening on {settings.host} lets others in, and no keys for users' tokens are configured."
+        )
 
 
 @contextlib.contextmanager
@@ -63,25 +78,77 @@ async def _serve(application: Application, listener: socket.socket, *, with_work
         worker = application.worker() if with_worker else None
         async with contextlib.AsyncExitStack() as stack:
             # Ended in the opposite order: the server still answers while the worker stops.
-            parts = [await stack.enter_async_context(_answering(_web(application, server, worker, stop), listener))]
+            await stack.enter_async_context(application.ready())
+            accounts = await _accounts(application)
+            generation = application.capabilities.generation(server.url)
+            await stack.enter_async_context(generation.watch.running())
+            web = _web(application, generation, server, accounts, _worker_state(worker, stop))
+            parts = [await stack.enter_async_context(_answering(web, listener))]
             write_server_file(folder, server)
             stack.callback(remove_server_file, folder, server)
             log.info("server started", action="start", url=server.url, database=application.database.dialect)
+            stack.enter_context(_checking_public_address(application))
             if worker is not None:
                 parts.append(await stack.enter_async_context(working(worker)))
             await until_stopped(stop, *parts)
 
 
-def _web(application: Application, server: ServerFile, worker: Worker | None, stop: StopSignal) -> uvicorn.Config:
-    def worker_state() -> str:
+async def _accounts(application: Application) -> Authenticator:
+    """Have users' keys ready; they may have to be fetched from whoever issues their tokens."""
+    authenticator = build_authenticator(
+        application.settings,
+        application.database,
+        own_secret=lambda: application.root_secret.derive("tokens"),
+        client=application.capabilities.client,
+        clock=application.clock,
+    )
+    await authenticator.start()
+    return authenticator
+
+
+@contextlib.contextmanager
+def _checking_public_address(application: Application) -> Iterator[None]:
+    """Try the public address beside everything else."""
+    public_url = application.settings.public_url
+    if not public_url:
+        yield
+        return
+    check = check_public_address(application.capabilities.client, application.database, public_url)
+    task = asyncio.create_task(check)
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+def _worker_state(worker: Worker | None, stop: StopSignal) -> Callable[[], str]:
+    def state() -> str:
         if stop.event.is_set():
             return "this process is stopping"
         return "not in this process" if worker is None else "ok"
 
+    return state
+
+
+def _web(
+    application: Application,
+    generation: Generation,
+    server: ServerFile,
+    accounts: Authenticator,
+    worker_state: Callable[[], str],
+) -> uvicorn.Config:
     settings = application.settings
-    readiness = Readiness(application.database, schema_status(settings).latest, worker_state)
+    serving = Serving(
+        engine=application.engine,
+        readiness=Readiness(application.database, schema_status(settings).latest, worker_state),
+        token=server.token,
+        accounts=accounts,
+        vault=application.vault,
+        capabilities=application.capabilities.routers(generation),
+    )
+    hosts = [settings.host, urlsplit(settings.public_url).hostname or settings.host]
     return uvicorn.Config(
-        create_web(application.engine, readiness, server.token, [settings.host]),
+        create_web(serving, allowed_hosts=hosts, upload_bytes=settings.reference_bytes),
         log_config=None,
         access_log=False,
         server_header=False,

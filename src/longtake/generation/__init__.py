@@ -1,0 +1,1 @@
+"""Generation: tasks that outlive the browser, the server and the provider's moods."""

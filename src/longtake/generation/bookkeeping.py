@@ -1,0 +1,90 @@
+"""What following a task writes while it is under way: polls, progress, trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import bindparam, or_, update
+
+from longtake.alerts import Severity, raise_alert, resolve_alert
+from longtake.db import Transaction
+from longtake.db.dialects import NOW, Json
+from longtake.engine.events import append_event
+from longtake.engine.lane_store import pause_lane
+from longtake.generation.tables import tasks
+from longtake.generation.trouble import Trouble
+from longtake.providers.provider import Provider
+
+
+def count_polls(tx: Transaction, task_ids: Sequence[str]) -> None:
+    """Note that the tasks were asked about."""
+    if task_ids:
+        asked = tasks.c.id.in_(sorted(task_ids))
+        tx.execute(update(tasks).where(asked).values(poll_count=tasks.c.poll_count + 1, last_polled_at=NOW))
+
+
+def write_progress(tx: Transaction, progress: Mapping[str, float | None]) -> None:
+    """Write how far tasks are and that they have no trouble any more; an event only where something changed."""
+    if not progress:
+        return
+    changed = or_(tasks.c.progress.is_distinct_from(bindparam("now_at")), tasks.c.trouble.is_not(None))
+    for task_id, value in sorted(progress.items()):
+        change = (
+            update(tasks)
+            .where(tasks.c.id == task_id, tasks.c.status == "running", changed)
+            .values(progress=value, trouble=None)
+            .returning(tasks.c.user_id)
+        )
+        for row in tx.execute(change, {"now_at": value}):
+            data = {"status": "running", "progress": value}
+            append_event(tx, "task.progress", subject=task_id, user_id=row.user_id, data=data)
+
+
+def write_trouble(tx: Transaction, provider: Provider, troubles: Mapping[str, Trouble]) -> None:
+    """Write what keeps tasks waiting; pause lanes and tell people where it does not pass by itself."""
+    if not troubles:
+        return
+    rows = [
+        {"task": task_id, "new_trouble": {"code": one.code, "message": one.message}}
+        for task_id, one in sorted(troubles.items())
+    ]
+    write = update(tasks).where(tasks.c.id == bindparam("task")).values(trouble=bindparam("new_trouble", type_=Json))
+    tx.execute(write, rows)
+    for one in {(one.code, one.pause, one.alert): one for one in troubles.values()}.values():
+        _act_on(tx, provider, one)
+
+
+def _act_on(tx: Transaction, provider: Provider, trouble: Trouble) -> None:
+    lanes = {"all": [provider.submit_lane.name, provider.query_lane.name], "submit": [provider.submit_lane.name]}
+    paused = sorted(set(lanes.get(trouble.pause or "", [])))
+    for lane in paused:
+        pause_lane(tx, lane, trouble.code)
+    if trouble.alert:
+        resume = "".join(f" Then `longtake lanes resume {lane}`." for lane in paused)
+        raise_alert(tx, Severity.CRITICAL, trouble.code, f"{trouble.message}{resume}", subject=provider.name)
+
+
+def alert_about_unknown(tx: Transaction, task_id: str, provider: str, reason: str) -> None:
+    """Tell people about a submit that may or may not have been accepted: only they can look it up."""
+    message = (
+        f"{provider} may have accepted the task {task_id}, but its answer was lost ({reason}). It is not sent again."
+        " If the provider's callback names it, it goes on by itself; else it ends at its deadline and is not charged."
+    )
+    raise_alert(tx, Severity.WARNING, "SUBMIT_UNKNOWN", message, subject=task_id)
+
+
+def resolve_unknown(tx: Transaction, task_id: str) -> None:
+    """The lost answer was found."""
+    resolve_alert(tx, "SUBMIT_UNKNOWN", task_id)
+
+
+def alert_about_word(tx: Transaction, provider: str, word: str) -> None:
+    """Tell people about a state nobody knows: the task is held and asked about again."""
+    message = f"{provider} answered with the unknown state {word[:80]!r}. Its tasks are held and asked about again."
+    raise_alert(tx, Severity.WARNING, "PROVIDER_STATE_UNKNOWN", message, subject=provider)
+
+
+def alert_about_reused_id(tx: Transaction, task_id: str, provider: str) -> None:
+    """Tell people that a provider mixes tasks up: one of the two results would have been the other's."""
+    message = f"{provider} gave the task {task_id} the remote id of another task. It was failed and not charged."
+    raise_alert(tx, Severity.CRITICAL, "PROVIDER_ID_REUSED", message, subject=provider)

@@ -1,0 +1,88 @@
+"""Idempotency keys: the same request again gets the first answer again, and nothing is done twice.
+
+The answer is kept in the transaction that does the work, so there is no moment in which one exists without the other.
+Refusals are not kept: they wrote nothing, and the caller may mend the request and use the same key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from sqlalchemy import delete, insert, select, text
+
+from longtake.db import Transaction
+from longtake.db.dialects import NOW, POSTGRESQL, later
+from longtake.errors import IdempotencyKeyInUse, IdempotencyKeyReused, InvalidIdempotencyKey
+from longtake.generation.tables import idempotency_keys
+
+KEY_LIMIT = 255
+#: Promised are 24 hours; a day more for clocks and weekends costs little.
+KEPT_SECONDS = 2 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """A caller's key for one route, and the fingerprint of what was sent with it."""
+
+    user_id: str
+    route: str
+    key: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was, or is, answered."""
+
+    status: int
+    body: dict[str, Any]
+    replayed: bool = False
+
+
+def keyed(user_id: str, route: str, key: str | None, body: Any) -> Keyed | None:
+    """Return the checked key; None when the caller gave none."""
+    if key is None:
+        return None
+    if not 0 < len(key) <= KEY_LIMIT or not key.isprintable() or not key.isascii():
+        raise InvalidIdempotencyKey(f"An Idempotency-Key has 1 to {KEY_LIMIT} visible ASCII characters.")
+    digest = hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return Keyed(user_id, route, key, digest)
+
+
+def once(tx: Transaction, wanted: Keyed | None, work: Callable[[], Answer]) -> Answer:
+    """Do the work, or give the answer that was given when it was done."""
+    if wanted is None:
+        return work()
+    _lock(tx, wanted)
+    columns = idempotency_keys.c
+    mine = (columns.user_id == wanted.user_id, columns.route == wanted.route, columns.key == wanted.key)
+    known = tx.execute(select(idempotency_keys).where(*mine)).first()
+    if known is not None:
+        if known.fingerprint != wanted.fingerprint:
+            raise IdempotencyKeyReused("This Idempotency-Key was used with another request.")
+        return Answer(known.status, known.answer, replayed=True)
+    answer = work()
+    kept = {"fingerprint": wanted.fingerprint, "status": answer.status, "answer": answer.body, "created_at": NOW}
+    names = {"user_id": wanted.user_id, "route": wanted.route, "key": wanted.key}
+    tx.execute(insert(idempotency_keys).values(**names, **kept))
+    return answer
+
+
+def forget_old_keys(tx: Transaction) -> int:
+    """Remove keys nobody can rely on any more."""
+    old = delete(idempotency_keys).where(idempotency_keys.c.created_at < later(-KEPT_SECONDS))
+    return tx.execute(old).rowcount
+
+
+def _lock(tx: Transaction, wanted: Keyed) -> None:
+    """Let one request with this key at a time pass. SQLite's one writer is a lock already."""
+    if tx.dialect != POSTGRESQL:
+        return
+    name = f"{wanted.route} {wanted.key} {wanted.user_id}"
+    taken = text("SELECT pg_try_advisory_xact_lock(hashtextextended(:name, 0))")
+    if not tx.execute(taken, {"name": name}).scalar():
+        raise IdempotencyKeyInUse("The first request with this Idempotency-Key is still being worked on.")

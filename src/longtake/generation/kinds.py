@@ -1,0 +1,8 @@
+"""The names of generation's job kinds."""
+
+SUBMIT = "generation.submit"
+POLL = "generation.poll"
+ATTACH = "generation.attach"
+SWEEP = "generation.sweep"
+#: Those that are about one task: their subject is its id.
+OF_A_TASK = (SUBMIT, POLL, ATTACH)

@@ -1,0 +1,128 @@
+"""What providers were asked and what they answered: a record that is only ever added to.
+
+A paid submit is sent once. The intent is written before it is sent, the answer right after; a worker that finds an
+intent without an answer does not send again, because nobody knows whether the first arrived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import func, insert, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from longtake.db import Transaction
+from longtake.db.dialects import NOW, SQLITE
+from longtake.engine.jobs import Job
+from longtake.engine.leases import fenced
+from longtake.errors import LeaseLost
+from longtake.generation.tables import submissions, tasks
+from longtake.generation.views import Task, task_from
+
+#: Forged callbacks must not fill the table.
+REPORTS_LIMIT = 5
+DETAIL_LIMIT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where a submit stands when a worker takes it up."""
+
+    task: Task | None
+    #: It was accepted before; only the way from the answer to the task's row was cut.
+    accepted: str | None = None
+    #: An earlier request has no answer: it may have been accepted.
+    unanswered: bool = False
+    #: The provider runs as many of our tasks as it takes.
+    full: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunningLimit:
+    """How many tasks an account, which may have several providers, runs at once."""
+
+    providers: Sequence[str]
+    most: int
+
+
+def begin_submission(
+    tx: Transaction,
+    job: Job,
+    task_id: str,
+    limit: RunningLimit | None,
+    once: bool,  # noqa: FBT001 - called through Database.run, which passes positions only
+) -> Beginning:
+    """Write the intent to submit, unless there is a reason not to. Only for whoever holds the job's lease."""
+    if not fenced(tx, job):
+        raise LeaseLost(f"The job {job.id} is no longer ours.")
+    row = tx.execute(select(tasks).where(tasks.c.id == task_id)).first()
+    if row is None or row.status != "pending" or row.needs_review:
+        return Beginning(None)
+    task = task_from(row)
+    facts = tx.execute(
+        select(submissions.c.fact, submissions.c.provider_task_id)
+        .where(submissions.c.task_id == task_id, submissions.c.fact != "reported")
+        .order_by(submissions.c.number)
+    ).all()
+    accepted = next((fact.provider_task_id for fact in facts if fact.fact == "accepted"), None)
+    if accepted is not None:
+        return Beginning(task, accepted=accepted)
+    if once and facts and facts[-1].fact in {"intended", "unknown"}:
+        return Beginning(task, unanswered=True)
+    if limit is not None and _running(tx, limit.providers) >= limit.most:
+        return Beginning(task, full=True)
+    _add(tx, task.id, task.provider, "intended")
+    return Beginning(task)
+
+
+def record_accepted(tx: Transaction, task_id: str, provider: str, provider_task_id: str) -> str:
+    """Write that the provider accepted; return the id of the task this remote id belongs to: ours, or another's."""
+    values = {"task_id": task_id, "provider": provider, "fact": "accepted", "provider_task_id": provider_task_id}
+    first = (sqlite if tx.dialect == SQLITE else postgresql).insert(submissions).values(**values, at=NOW)
+    tx.execute(first.on_conflict_do_nothing())
+    known = select(submissions.c.task_id).where(
+        submissions.c.provider == provider,
+        submissions.c.provider_task_id == provider_task_id,
+        submissions.c.fact == "accepted",
+    )
+    return str(tx.execute(known).scalar_one())
+
+
+def record_answer(tx: Transaction, task_id: str, provider: str, fact: str, detail: str) -> None:
+    """Write that the provider refused, or that no answer came."""
+    _add(tx, task_id, provider, fact, detail=detail)
+
+
+def record_report(tx: Transaction, task_id: str, provider: str, provider_task_id: str) -> bool:
+    """Write what a callback says the remote id is; False when enough has been said already."""
+    reported = reported_ids(tx, task_id)
+    if provider_task_id in reported:
+        return True
+    if len(reported) >= REPORTS_LIMIT:
+        return False
+    _add(tx, task_id, provider, "reported", provider_task_id)
+    return True
+
+
+def reported_ids(tx: Transaction, task_id: str) -> Sequence[str]:
+    """Return the remote ids that callbacks named for the task. Hints: each is asked for before it is believed."""
+    said = (submissions.c.task_id == task_id, submissions.c.fact == "reported")
+    return list(tx.execute(select(submissions.c.provider_task_id).where(*said).distinct()).scalars())
+
+
+def _running(tx: Transaction, providers: Sequence[str]) -> int:
+    running = (tasks.c.provider.in_(providers), tasks.c.status == "running")
+    return int(tx.execute(select(func.count()).select_from(tasks).where(*running)).scalar_one())
+
+
+def _add(
+    tx: Transaction,
+    task_id: str,
+    provider: str,
+    fact: str,
+    provider_task_id: str | None = None,
+    detail: str | None = None,
+) -> None:
+    values = {"task_id": task_id, "provider": provider, "fact": fact, "provider_task_id": provider_task_id}
+    tx.execute(insert(submissions).values(**values, detail=detail and detail[:DETAIL_LIMIT], at=NOW))

@@ -1,0 +1,272 @@
+"""The job ``generation.submit``: hand a task to its provider once, and never lose what it answered."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from sqlalchemy import update
+
+from longtake.asset_registry import NewAsset, keep_bytes
+from longtake.db import Database, Transaction
+from longtake.db.dialects import NOW, later
+from longtake.engine.engine import Engine
+from longtake.engine.events import append_event
+from longtake.engine.jobs import Job, JobRequest, Priority
+from longtake.engine.kinds import JobKind, Settlement
+from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
+from longtake.engine.persistence import persistently
+from longtake.errors import (
+    LongtakeError,
+    MediaRefused,
+    ProviderError,
+    ProviderRefused,
+    StorageUnavailable,
+    SubmitUnknown,
+)
+from longtake.generation.bookkeeping import alert_about_reused_id, alert_about_unknown, resolve_unknown
+from longtake.generation.endings import Successful
+from longtake.generation.intervals import first_poll
+from longtake.generation.kinds import ATTACH, POLL, SUBMIT
+from longtake.generation.models import Model
+from longtake.generation.submissions import RunningLimit, begin_submission, record_accepted, record_answer
+from longtake.generation.tables import tasks
+from longtake.generation.tally import Tally
+from longtake.generation.trouble import Breaker, Trouble, wait_out
+from longtake.generation.views import Task
+from longtake.providers.provider import Accepted, Delivered, GenerationRequest, MediaBytes, Provider, Reference
+from longtake.storage import Storage
+
+log = structlog.get_logger(__name__)
+
+#: How long a submit waits when the provider runs as many of our tasks as it takes.
+FULL_SECONDS = 5.0
+#: Gemini answers with the image itself, after up to a minute.
+TIME_LIMIT = 120.0
+STORE_AGAIN_SECONDS = (0.5, 2.0, 5.0, 10.0)
+
+ID_REUSED = "PROVIDER_ID_REUSED"
+
+LoadReferences = Callable[[Task, Provider], Awaitable[Sequence[Reference]]]
+CallbackUrl = Callable[[Task], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The provider works on it."""
+
+    provider_task_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """Nobody knows whether the provider accepted it."""
+
+    reason: str
+
+
+class Submitting:
+    """Runs and settles submits."""
+
+    def __init__(
+        self,
+        database: Database,
+        engine: Callable[[], Engine],
+        providers: Mapping[str, Provider],
+        models: Mapping[str, Model],
+        storage: Storage,
+        load_references: LoadReferences,
+        callback_url: CallbackUrl,
+        breaker: Breaker,
+        source: random.Random,
+    ) -> None:
+        self._database = database
+        self._engine = engine
+        self._providers = providers
+        self._models = models
+        self._storage = storage
+        self._load_references = load_references
+        self._callback_url = callback_url
+        self._breaker = breaker
+        self._random = source
+
+    def kind(self) -> JobKind:
+        """Return the job kind."""
+        return JobKind(SUBMIT, self.run, self.settle, priority=Priority.HIGH, time_limit=TIME_LIMIT, max_attempts=10)
+
+    async def run(self, job: Job) -> Outcome:
+        """Submit, or find out that it was done before."""
+        provider = self._providers.get(job.args["provider"])
+        if provider is None:
+            return Fail("PROVIDER_GONE", f"The provider {job.args['provider']} is no longer there.")
+        task_id, once = str(job.key), provider.submits == "once"
+        found = await self._database.run(begin_submission, job, task_id, self._running_limit(provider), once)
+        if found.task is None:
+            return Done()
+        if found.accepted is not None:
+            return Done(data=Started(found.accepted))
+        if found.unanswered:
+            return Done(data=Unanswered("the worker that sent it stopped before the answer came"))
+        if found.full:
+            busy = Trouble("PROVIDER_FULL", f"{provider.name} runs as many tasks as it takes at once.")
+            return Snooze(FULL_SECONDS * self._random.uniform(0.8, 1.2), data=busy)
+        return await self._submit(job, found.task, provider)
+
+    def _running_limit(self, provider: Provider) -> RunningLimit | None:
+        if provider.running_limit is None:
+            return None
+        account = [one.name for one in self._providers.values() if one.account == provider.account]
+        return RunningLimit(account, provider.running_limit)
+
+    async def _submit(self, job: Job, task: Task, provider: Provider) -> Outcome:
+        try:
+            request = await self._request(task, provider)
+            answer = await provider.submit(request)
+        except SubmitUnknown as error:
+            return await self._unknown(job, task, provider, error)
+        except ProviderRefused as error:
+            await self._note(task, "refused", error)
+            self._breaker.answered(provider.name)
+            return Fail(error.fail_code, error.message)
+        except (ProviderError, StorageUnavailable) as error:
+            await self._note(task, "refused", error)
+            return wait_out(error, job, provider.name, self._breaker, self._random)
+        except LongtakeError as error:
+            # Found before anything was sent: a reference image that is gone, say.
+            await self._note(task, "refused", error)
+            return Fail(error.code, error.message)
+        self._breaker.answered(provider.name)
+        if isinstance(answer, Accepted):
+            return await self._accepted(task, answer)
+        return await self._delivered(job, task, answer)
+
+    async def _request(self, task: Task, provider: Provider) -> GenerationRequest:
+        model = self._models.get(task.model)
+        if model is None:
+            raise ProviderRefused(f"The model {task.model} is no longer offered.", fail_code="MODEL_GONE")
+        return GenerationRequest(
+            model=model.remote,
+            prompt=task.prompt,
+            parameters=model.wire_parameters(task.parameters),
+            references=await self._load_references(task, provider),
+            reference_field=model.reference_field,
+            callback_url=self._callback_url(task),
+        )
+
+    async def _accepted(self, task: Task, answer: Accepted) -> Outcome:
+        """Write the remote id at once, lease or no lease: it is what the money was spent on."""
+        # However long the database is away: this is known nowhere else.
+        owner = await persistently(self._database.run, record_accepted, task.id, task.provider, answer.provider_task_id)
+        if owner != task.id:
+            log.error("one remote id for two tasks", action="refuse", task_id=task.id, other=owner)
+            return Fail(ID_REUSED, f"{task.provider} gave this task the id of another one.")
+        return Done(data=Started(answer.provider_task_id))
+
+    async def _delivered(self, job: Job, task: Task, answer: Delivered) -> Outcome:
+        """Put the bytes into storage before the task is completed; the lease is part of the key."""
+        if not answer.files:
+            return Fail("NO_RESULT", f"{task.provider} answered without any file.")
+        try:
+            results = [await self._keep(job, task, number, file) for number, file in enumerate(answer.files)]
+        except MediaRefused as error:
+            return Fail(error.code, error.message)
+        return Done(data=Successful(task.id, results))
+
+    async def _keep(self, job: Job, task: Task, position: int, file: MediaBytes) -> NewAsset:
+        """Try for a while: what is in hand was paid for, and asking for it again would be paid for again."""
+        kind: Any = task.type
+        new = NewAsset(user_id=task.user_id, kind=kind, task_id=task.id, position=position)
+        for pause in STORE_AGAIN_SECONDS:
+            try:
+                return await keep_bytes(self._storage, new, file.body, job.lease_token)
+            except StorageUnavailable as error:
+                log.warning("storage does not take a result", action="wait", task_id=task.id, code=error.code)
+                await asyncio.sleep(pause)
+        return await keep_bytes(self._storage, new, file.body, job.lease_token)
+
+    async def _unknown(self, job: Job, task: Task, provider: Provider, error: SubmitUnknown) -> Outcome:
+        await self._note(task, "unknown", error)
+        if provider.submits == "once":
+            return Done(data=Unanswered(error.message))
+        # What comes twice is only paid twice: the provider said that this is acceptable.
+        return wait_out(error, job, provider.name, self._breaker, self._random)
+
+    async def _note(self, task: Task, fact: str, error: LongtakeError) -> None:
+        detail = f"{error.code}: {error.message}"
+        await persistently(self._database.run, record_answer, task.id, task.provider, fact, detail)
+
+    # -- settling ------------------------------------------------------------------------------------------------
+
+    def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
+        """Turn outcomes into tasks' rows."""
+        engine, tally = self._engine(), Tally()
+        for one in sorted(settlements, key=lambda settlement: str(settlement.job.key)):
+            task_id, provider = str(one.job.key), one.job.args["provider"]
+            if isinstance(one.outcome, Fail) and one.outcome.code == ID_REUSED:
+                alert_about_reused_id(tx, task_id, provider)
+            if tally.take(task_id, provider, one.outcome):
+                continue
+            match one.outcome.data:
+                case Started() as started:
+                    start_task(tx, engine, self._models, self._providers[provider], task_id, started, self._random)
+                case Unanswered() as unanswered:
+                    self._review(tx, engine, task_id, self._providers[provider], unanswered)
+        tally.write(tx, engine, self._providers)
+
+    def _review(
+        self, tx: Transaction, engine: Engine, task_id: str, provider: Provider, unanswered: Unanswered
+    ) -> None:
+        """Mark the task for people; the model's deadline runs from now, and a callback may still find it."""
+        row = tx.execute(
+            update(tasks)
+            .where(tasks.c.id == task_id, tasks.c.status == "pending")
+            .values(needs_review=True, trouble={"code": "SUBMIT_UNKNOWN", "message": unanswered.reason})
+            .returning(tasks.c.model, tasks.c.user_id)
+        ).first()
+        if row is None:
+            return
+        deadline = later(self._models[row.model].deadline)
+        tx.execute(update(tasks).where(tasks.c.id == task_id).values(deadline_at=deadline))
+        alert_about_unknown(tx, task_id, provider.name, unanswered.reason)
+        append_event(tx, "task.needs_review", subject=task_id, user_id=row.user_id, data={"status": "pending"})
+        # The callback may have come before this was written.
+        lane = provider.query_lane.name
+        engine.enqueue(tx, ATTACH, {"provider": provider.name}, key=task_id, lane=lane, subject=task_id)
+
+
+def start_task(
+    tx: Transaction,
+    engine: Engine,
+    models: Mapping[str, Model],
+    provider: Provider,
+    task_id: str,
+    started: Started,
+    source: random.Random,
+) -> bool:
+    """Write that the provider works on it, and begin to follow; False when the task has ended meanwhile."""
+    pending = (tasks.c.id == task_id, tasks.c.status == "pending")
+    values = {"status": "running", "needs_review": False, "trouble": None, "started_at": NOW}
+    change = update(tasks).where(*pending).values(**values, provider_task_id=started.provider_task_id)
+    row = tx.execute(change.returning(tasks.c.model, tasks.c.type, tasks.c.user_id, tasks.c.request_id)).first()
+    if row is None:
+        return False
+    deadline = models[row.model].deadline
+    tx.execute(update(tasks).where(tasks.c.id == task_id).values(deadline_at=later(deadline)))
+    resolve_unknown(tx, task_id)
+    append_event(tx, "task.running", subject=task_id, user_id=row.user_id, data={"status": "running"})
+    follow = JobRequest(
+        POLL,
+        # All a poll must know, so that asking needs no look at the database.
+        {"provider": provider.name, "id": started.provider_task_id, "type": row.type, "user": row.user_id},
+        key=task_id,
+        delay=first_poll(source),
+        lane=provider.query_lane.name,
+        subject=task_id,
+        request_id=row.request_id,
+    )
+    engine.enqueue_many(tx, [follow])
+    return True

@@ -1,0 +1,134 @@
+"""Callbacks are hints: they find lost tasks again, and can do no harm (F3, F50)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from longtake.errors import NotFound
+from tests.engine.stage import finish
+from tests.generation.studio import CREDITS
+from tests.generation.test_life_of_a_task import everything_adds_up
+
+if TYPE_CHECKING:
+    from tests.generation.studio import Studio
+
+
+async def call_back(studio: Studio, task_id: str, remote_id: str, **more: Any) -> None:
+    reference = (await studio.task(task_id)).reference
+    body = {"code": 200, "data": {"taskId": remote_id, "state": "success", **more}}
+    await studio.generation.callback("kie", reference, body, {})
+
+
+async def lost_submit(studio: Studio, prompt: str = "a lost fox") -> tuple[str, str]:
+    """Return a task whose acceptance was lost, and the remote id it would have had."""
+    studio.sandbox.faults("accept_then_drop", route="submit", times=1)
+    task_id = await studio.submit(prompt)
+    await studio.step()
+    assert (await studio.task(task_id)).needs_review
+    return task_id, str(newest(studio, prompt)["id"])
+
+
+def newest(studio: Studio, prompt: str) -> dict[str, Any]:
+    """Return the newest task the sandbox accepted with this prompt."""
+    return [task for task in studio.sandbox.tasks() if task["prompt"] == prompt][-1]
+
+
+async def test_the_callback_address_brings_back_the_tasks_reference(studio: Studio) -> None:
+    task_id = await studio.submit("an addressed fox")
+    await studio.step()
+    remote = newest(studio, "an addressed fox")
+    reference = (await studio.task(task_id)).reference
+    assert remote["callback_url"] == f"http://127.0.0.1:9/v1/callbacks/kie?reference={reference}"
+
+
+async def test_f3_a_callback_finds_a_lost_task_and_it_goes_on_by_itself(studio: Studio) -> None:
+    task_id, remote = await lost_submit(studio, "a lost fox that is found")
+    await studio.step()
+    assert (await studio.task(task_id)).needs_review
+    await call_back(studio, task_id, remote)
+    await studio.step()
+    task = await studio.task(task_id)
+    assert (task.status, task.needs_review, task.provider_task_id) == ("running", False, remote)
+    assert ("SUBMIT_UNKNOWN", "resolved") in await studio.alerts()
+    assert (await studio.follow(task_id)).status == "completed"
+    assert len(studio.sandbox.calls(route="submit")) == 1
+    await everything_adds_up(studio)
+
+
+async def test_f3_a_callback_that_comes_before_the_loss_is_noticed_is_remembered(studio: Studio) -> None:
+    studio.sandbox.faults("accept_then_drop", route="submit", times=1)
+    task_id = await studio.submit("an early fox")
+    [job] = [job for job in await studio.claim() if job.kind == "generation.submit"]
+    outcome = await studio.engine.kinds[job.kind].handler(job)
+    remote = newest(studio, "an early fox")["id"]
+    await call_back(studio, task_id, str(remote))
+    assert await studio.database.run(finish, studio.engine, job, outcome, studio.worker)
+    await studio.step()
+    assert (await studio.task(task_id)).provider_task_id == remote
+
+
+async def test_f3_a_callback_that_comes_while_an_earlier_one_is_looked_into_is_not_forgotten(studio: Studio) -> None:
+    task_id, remote = await lost_submit(studio, "a fox lost in between")
+    [look] = [job for job in await studio.claim() if job.kind == "generation.attach"]
+    outcome = await studio.engine.kinds[look.kind].handler(look)
+    # The look has found nothing and is not yet over: a second one cannot be enqueued now.
+    await call_back(studio, task_id, remote)
+    assert await studio.database.run(finish, studio.engine, look, outcome, studio.worker)
+    studio.clock.advance(16)
+    await studio.step()
+    await studio.step()
+    assert (await studio.task(task_id)).provider_task_id == remote
+
+
+async def test_f50_a_callback_only_hurries_the_next_poll(studio: Studio) -> None:
+    task_id = await studio.submit("a hurried fox [never]")
+    await studio.step()
+    remote = (await studio.task(task_id)).provider_task_id or ""
+    for _ in range(3):
+        await call_back(studio, task_id, remote)
+    await studio.step()
+    # It said success; the provider says otherwise, and that counts.
+    assert (await studio.task(task_id)).status == "running"
+    assert len(studio.sandbox.calls(route="query", task=remote)) == 1
+
+
+async def test_f50_forged_callbacks_change_nothing(studio: Studio) -> None:
+    other = await studio.submit("another fox [never]")
+    await studio.step()
+    other_remote = (await studio.task(other)).provider_task_id or ""
+    task_id, _remote = await lost_submit(studio, "a lost fox to be stolen")
+    for remote in ("no-such-task", other_remote, *(f"guess-{number}" for number in range(20))):
+        await call_back(studio, task_id, remote)
+    await studio.step()
+    task = await studio.task(task_id)
+    assert (task.status, task.needs_review, task.provider_task_id) == ("pending", True, None)
+    assert (await studio.facts(task_id)).count("reported") == 5
+    assert await studio.balance() == (CREDITS - 8, 8)
+
+
+async def test_f50_a_callback_with_another_id_does_not_touch_a_running_task(studio: Studio) -> None:
+    task_id = await studio.submit("a steady fox [never]")
+    await studio.step()
+    before = await studio.task(task_id)
+    await call_back(studio, task_id, "another-id")
+    await studio.step()
+    assert await studio.task(task_id) == before
+
+
+@pytest.mark.parametrize("body", [None, [], "text", {}, {"data": None}, {"data": {"taskId": 5}}, {"taskId": "\0"}])
+async def test_f50_a_callback_that_makes_no_sense_is_ignored(studio: Studio, body: Any) -> None:
+    task_id = await studio.submit("a puzzled fox [never]")
+    await studio.step()
+    before = await studio.task(task_id)
+    await studio.generation.callback("kie", before.reference, body, {})
+    assert await studio.task(task_id) == before
+
+
+@pytest.mark.parametrize("provider", ["kie", "gemini_veo", "nobody"])
+async def test_whoever_does_not_know_the_reference_learns_nothing(studio: Studio, provider: str) -> None:
+    task_id = await studio.submit("a hidden fox")
+    reference = (await studio.task(task_id)).reference if provider != "kie" else "wrong"
+    with pytest.raises(NotFound):
+        await studio.generation.callback(provider, reference, {"taskId": "x"}, {})

@@ -1,0 +1,277 @@
+"""Faults of providers, and what they do to a task: F36–F50."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import text
+
+from longtake.engine.lane_store import all_lanes
+from longtake.generation.cancelling import cancel_task
+from tests.engine.stage import finish
+from tests.generation.studio import CREDITS, USER
+from tests.generation.test_life_of_a_task import everything_adds_up
+
+if TYPE_CHECKING:
+    from longtake import Transaction
+    from tests.generation.studio import Studio
+
+
+async def lanes(studio: Studio) -> dict[str, Any]:
+    return {view.lane.name: view for view in await studio.database.read(all_lanes)}
+
+
+@pytest.mark.parametrize("route", ["submit", "query"])
+async def test_f36_errors_of_the_provider_only_delay_the_task(studio: Studio, route: str) -> None:
+    rule = studio.sandbox.faults("status", status=503, route=route, times=3)
+    task_id = await studio.submit()
+    seen = set()
+    for _ in range(8):
+        await studio.step()
+        task = await studio.task(task_id)
+        seen.add((task.trouble or {}).get("code"))
+        if task.status == "completed":
+            break
+        studio.clock.advance(61)
+    assert task.status == "completed"
+    assert studio.sandbox.applied(rule) == 3
+    assert "PROVIDER_UNAVAILABLE" in seen
+    assert len([call for call in studio.sandbox.calls(route="submit") if call["status"] == 200]) == 1
+    await everything_adds_up(studio)
+
+
+async def test_f36_many_failures_in_a_row_hold_the_lane_back(studio: Studio) -> None:
+    studio.sandbox.faults("status", status=500, route="query")
+    task_ids = [await studio.submit(f"fox {number}") for number in range(6)]
+    await studio.step()
+    studio.clock.advance(40)
+    await studio.step()
+    assert ((await lanes(studio))["kie.query"].state.blocked or 0) > 10
+    assert {(await studio.task(one)).status for one in task_ids} == {"running"}
+
+
+@pytest.mark.parametrize(("retry_after", "least", "most"), [(7, 6.5, 7.5), ("1e99", 0, 3_600), (999_999, 0, 3_600)])
+async def test_f37_a_429_is_obeyed_and_capped(studio: Studio, retry_after: Any, least: float, most: float) -> None:
+    studio.sandbox.faults("status", status=429, retry_after=retry_after, route="submit", times=1)
+    task_id = await studio.submit()
+    await studio.step()
+    task = await studio.task(task_id)
+    assert (task.status, (task.trouble or {})["code"]) == ("pending", "PROVIDER_BUSY")
+    blocked = (await lanes(studio))["kie.submit"].state.blocked
+    assert blocked is not None
+    assert least <= blocked <= most
+    studio.clock.advance(blocked + 1)
+    assert (await studio.follow(task_id)).status == "completed"
+
+
+@pytest.mark.parametrize("model", ["nano-banana", "veo3-fast", "veo-3.1-fast"])
+async def test_f38_a_submit_without_an_answer_is_never_sent_twice(studio: Studio, model: str) -> None:
+    studio.sandbox.faults("accept_then_drop", route="submit", times=1)
+    task_id = await studio.submit(model=model)
+    await studio.step()
+    task = await studio.task(task_id)
+    assert (task.status, task.needs_review) == ("pending", True)
+    assert ("SUBMIT_UNKNOWN", "open") in await studio.alerts()
+    assert await studio.facts(task_id) == ["intended", "unknown"]
+    assert len(studio.sandbox.calls(route="submit")) == 1
+
+    deadline = studio.generation.offer.models[model].deadline
+    studio.clock.advance(deadline - 5)
+    await studio.step()
+    assert (await studio.task(task_id)).status == "pending"
+    studio.clock.advance(30)
+    await studio.step()
+    ended = await studio.task(task_id)
+    assert (ended.status, ended.fail_code, ended.needs_review) == ("failed", "SUBMIT_UNKNOWN", False)
+    assert await studio.balance() == (CREDITS, 0)
+    assert len(studio.sandbox.calls(route="submit")) == 1
+    await everything_adds_up(studio)
+
+
+async def test_f38_where_repeating_is_acceptable_the_submit_is_repeated(studio: Studio) -> None:
+    studio.sandbox.faults("accept_then_drop", route="submit", times=1)
+    task = await studio.follow(await studio.submit(model="gemini-flash-image"))
+    assert task.status == "completed"
+    assert len(studio.sandbox.calls(route="submit")) == 2
+
+
+async def test_f3_a_worker_that_died_after_sending_is_not_repeated(studio: Studio) -> None:
+    task_id = await studio.submit()
+    [job] = [job for job in await studio.claim() if job.kind == "generation.submit"]
+    # It sends, the provider accepts, and nothing of that is written but the intent.
+    await studio.engine.kinds[job.kind].handler(job)
+    await erase_answers(studio, task_id)
+    await give_back(studio, job.id)
+    await studio.step()
+    task = await studio.task(task_id)
+    assert (task.status, task.needs_review) == ("pending", True)
+    assert len(studio.sandbox.calls(route="submit")) == 1
+
+
+async def test_f3_a_worker_that_died_after_the_answer_was_written_goes_on_with_it(studio: Studio) -> None:
+    task_id = await studio.submit()
+    [job] = [job for job in await studio.claim() if job.kind == "generation.submit"]
+    await studio.engine.kinds[job.kind].handler(job)
+    assert await studio.facts(task_id) == ["intended", "accepted"]
+    await give_back(studio, job.id)
+    assert (await studio.follow(task_id)).status == "completed"
+    assert len(studio.sandbox.calls(route="submit")) == 1
+
+
+async def give_back(studio: Studio, job_id: str) -> None:
+    """Do what a rescue does: the job waits again, and whoever ran it has no lease any more."""
+
+    def write(tx: Transaction) -> None:
+        tx.execute(text("UPDATE jobs SET state = 'ready', lease_token = NULL WHERE id = :id"), {"id": job_id})
+
+    await studio.database.run(write)
+
+
+async def erase_answers(studio: Studio, task_id: str) -> None:
+    """Go back to the moment after sending: what was answered is not on record."""
+
+    def write(tx: Transaction) -> None:
+        if tx.dialect == "sqlite":
+            tx.execute(text("DROP TRIGGER submissions_no_delete"))
+        else:
+            tx.execute(text("ALTER TABLE submissions DISABLE TRIGGER submissions_no_delete"))
+        tx.execute(text("DELETE FROM submissions WHERE fact = 'accepted' AND task_id = :id"), {"id": task_id})
+
+    await studio.database.run(write)
+
+
+async def test_f42_an_ended_task_is_not_asked_about_again(studio: Studio) -> None:
+    task_id = await studio.submit()
+    await studio.follow(task_id)
+    await studio.step()
+    asked = len(studio.sandbox.calls(route="query"))
+    studio.sandbox.faults("backwards", route="query")
+    studio.clock.advance(3_600)
+    await studio.step()
+    await studio.step()
+    assert len(studio.sandbox.calls(route="query")) == asked
+    assert (await studio.task(task_id)).status == "completed"
+
+
+async def test_f43_running_for_ever_ends_at_the_deadline_after_one_last_look(studio: Studio) -> None:
+    task_id = await studio.submit("a fox [never]")
+    await studio.step()
+    started = await studio.task(task_id)
+    assert (started.deadline_at - (started.started_at or started.created_at)).total_seconds() == 600
+    studio.clock.advance(601)
+    # Only the sweep sees the deadline; the poll that it hurries is the last look.
+    await studio.step()
+    studio.clock.advance(15)
+    await studio.step()
+    studio.clock.advance(16)
+    await studio.step()
+    task = await studio.task(task_id)
+    assert (task.status, task.fail_code) == ("failed", "TIMEOUT")
+    assert task.last_polled_at is not None
+    assert task.last_polled_at >= task.deadline_at
+    assert await studio.balance() == (CREDITS, 0)
+    assert "generation.poll" not in await studio.jobs()
+    await everything_adds_up(studio)
+
+
+async def test_f43_a_provider_that_is_down_at_the_deadline_does_not_keep_the_task(studio: Studio) -> None:
+    task_id = await studio.submit("a fox [never]")
+    await studio.step()
+    studio.sandbox.faults("status", status=401, route="query")
+    studio.clock.advance(40)
+    await studio.step()
+    assert (await lanes(studio))["kie.query"].paused
+    studio.clock.advance(600 + 130)
+    await studio.step()
+    await studio.step()
+    assert (await studio.task(task_id)).fail_code == "TIMEOUT"
+
+
+async def test_waiting_too_long_for_ones_turn_ends_as_well(studio: Studio) -> None:
+    studio.sandbox.faults("status", status=429, retry_after=3_000, route="submit")
+    task_id = await studio.submit()
+    await studio.step()
+    studio.clock.advance(3_601)
+    await studio.step()
+    await studio.step()
+    task = await studio.task(task_id)
+    assert (task.status, task.fail_code) == ("failed", "TIMEOUT")
+    assert await studio.balance() == (CREDITS, 0)
+
+
+async def test_f45_one_remote_id_for_two_tasks_is_refused(studio: Studio) -> None:
+    first = await studio.submit("first fox")
+    await studio.step()
+    studio.sandbox.faults("duplicate_id", route="submit", times=1)
+    second = await studio.submit("second fox")
+    await studio.step()
+    task = await studio.task(second)
+    assert (task.status, task.fail_code) == ("failed", "PROVIDER_ID_REUSED")
+    assert ("PROVIDER_ID_REUSED", "open") in await studio.alerts()
+    assert (await studio.follow(first)).status == "completed"
+    await everything_adds_up(studio)
+
+
+async def test_f47_an_unknown_state_is_held_and_people_are_told(studio: Studio) -> None:
+    studio.sandbox.faults("unknown_state", value="pondering", route="query", times=2)
+    task_id = await studio.submit()
+    await studio.step()
+    studio.clock.advance(40)
+    await studio.step()
+    assert (await studio.task(task_id)).status == "running"
+    assert ("PROVIDER_STATE_UNKNOWN", "open") in await studio.alerts()
+    assert (await studio.follow(task_id)).status == "completed"
+
+
+async def test_f48_a_revoked_key_pauses_its_lanes_and_the_others_go_on(studio: Studio) -> None:
+    task_id = await studio.submit()
+    await studio.step()
+    studio.sandbox.faults("status", status=401, provider="kie", times=1)
+    studio.clock.advance(40)
+    await studio.step()
+    paused = {name for name, view in (await lanes(studio)).items() if view.paused}
+    assert paused == {"kie.submit", "kie.query"}
+    assert ("PROVIDER_UNAUTHORIZED", "open") in await studio.alerts()
+    assert (await studio.task(task_id)).status == "running"
+    other = await studio.follow(await studio.submit(model="gemini-flash-image"))
+    assert other.status == "completed"
+
+
+async def test_f49_a_result_after_cancel_changes_nothing(studio: Studio) -> None:
+    task_id = await studio.submit()
+    await studio.step()
+    studio.clock.advance(40)
+    [poll] = [job for job in await studio.claim() if job.kind == "generation.poll"]
+    outcome = await studio.engine.kinds[poll.kind].handler(poll)
+    await studio.database.run(cancel_task, studio.engine, USER, task_id)
+    assert not await studio.database.run(finish, studio.engine, poll, outcome, studio.worker)
+    assert (await studio.task(task_id)).status == "cancelled"
+    assert await studio.balance() == (CREDITS, 0)
+    assert await studio.sql("SELECT count(*) FROM assets") == [(0,)]
+    await everything_adds_up(studio)
+
+
+async def test_a_task_the_provider_does_not_know_is_asked_about_twice_and_failed(studio: Studio) -> None:
+    task_id = await studio.submit("a fox [never]")
+    await studio.step()
+    studio.sandbox.faults("status", status=404, code=404, route="query")
+    studio.clock.advance(40)
+    await studio.step()
+    assert (await studio.task(task_id)).status == "running"
+    studio.clock.advance(6)
+    await studio.step()
+    task = await studio.task(task_id)
+    assert (task.status, task.fail_code) == ("failed", "TASK_NOT_FOUND")
+    assert await studio.balance() == (CREDITS, 0)
+
+
+async def test_as_many_as_the_provider_runs_at_once_and_no_more(studio: Studio) -> None:
+    provider = studio.capabilities.providers["kie"]
+    object.__setattr__(provider, "running_limit", 2)
+    task_ids = [await studio.submit(f"fox {number} [never]") for number in range(3)]
+    await studio.step()
+    waiting = [one for one in task_ids if (await studio.task(one)).status == "pending"]
+    assert len(waiting) == 1
+    assert ((await studio.task(waiting[0])).trouble or {})["code"] == "PROVIDER_FULL"
+    assert len(studio.sandbox.calls(route="submit")) == 2

@@ -1,0 +1,99 @@
+"""Results after completion: saved again by hand, a fresh address, or lost and refunded (F41, F44)."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+import pytest
+from PIL import Image
+
+from longtake.assets.references import References
+from longtake.errors import PublicAddressMissing, StateConflict
+from tests.generation.studio import CREDITS, USER
+from tests.generation.test_life_of_a_task import everything_adds_up
+
+if TYPE_CHECKING:
+    from tests.generation.studio import Studio
+
+
+async def test_f44_an_address_that_has_expired_is_replaced_by_a_fresh_one(studio: Studio) -> None:
+    rule = studio.sandbox.faults("status", status=410, route="file", times=1)
+    task_id = await studio.submit()
+    await studio.follow(task_id)
+    queries = len(studio.sandbox.calls(route="query"))
+    await studio.step()
+    assert studio.sandbox.applied(rule) == 1
+    assert len(studio.sandbox.calls(route="query")) == queries + 1
+    [result] = (await studio.generation.show(USER, task_id))["results"]
+    assert result["save_state"] == "success"
+
+
+async def test_f41_a_result_that_can_never_be_had_is_refunded_once_and_the_task_stays_completed(studio: Studio) -> None:
+    studio.sandbox.faults("status", status=404, route="file")
+    task_id = await studio.submit()
+    await studio.follow(task_id)
+    assert await studio.balance() == (CREDITS - 4, 0)
+    for _ in range(40):
+        await studio.step()
+        studio.clock.advance(120)
+    task = await studio.task(task_id)
+    assert (task.status, task.credits_refunded) == ("completed", 4)
+    assert await studio.balance() == (CREDITS, 0)
+    [result] = (await studio.generation.show(USER, task_id))["results"]
+    assert result["save_state"] in {"expired", "failed"}
+    assert ("RESULT_NOT_SAVED", "open") in await studio.alerts()
+    assert (await studio.generation.show(USER, task_id))["credits"]["state"] == "refunded"
+    await everything_adds_up(studio)
+
+
+async def test_saving_again_by_hand_works_after_the_provider_recovered(studio: Studio) -> None:
+    studio.sandbox.faults("status", status=500, route="file")
+    task_id = await studio.submit()
+    await studio.follow(task_id)
+    await studio.step()
+    studio.sandbox.clear_faults()
+    await studio.generation.retry_save(USER, task_id)
+    await studio.step()
+    [result] = (await studio.generation.show(USER, task_id))["results"]
+    assert result["save_state"] == "success"
+
+
+async def test_there_is_nothing_to_save_of_an_unfinished_task(studio: Studio) -> None:
+    task_id = await studio.submit("a fox [never]")
+    with pytest.raises(StateConflict):
+        await studio.generation.retry_save(USER, task_id)
+
+
+def picture() -> bytes:
+    file = BytesIO()
+    Image.new("RGB", (256, 256), "orange").save(file, "PNG")
+    return file.getvalue()
+
+
+async def test_x5_a_reference_is_handed_over_as_bytes_where_the_provider_takes_them(studio: Studio) -> None:
+    references = References(studio.database, studio.engine, studio.capabilities.storage)
+    asset = await references.add(USER, picture(), "image/png")
+    task = await studio.follow(await studio.submit(model="gemini-flash-image", references=[asset.id]))
+    assert task.status == "completed"
+    assert task.references == [asset.id]
+
+
+async def test_x5_a_reference_is_handed_over_as_an_address_that_the_provider_fetches(studio: Studio) -> None:
+    references = References(studio.database, studio.engine, studio.capabilities.storage)
+    asset = await references.add(USER, picture(), "image/png")
+    await studio.submit("a fox like this one", model="nano-banana-edit", references=[asset.id])
+    await studio.step()
+    [call] = [call for call in studio.sandbox.calls(route="submit")]
+    assert call["status"] == 200
+    sent = studio.capabilities.links().url
+    assert (await sent(asset) or "").startswith("http://127.0.0.1:9/v1/assets/")
+
+
+async def test_x5_without_a_public_address_such_a_reference_is_refused_before_anything_is_held(studio: Studio) -> None:
+    references = References(studio.database, studio.engine, studio.capabilities.storage)
+    asset = await references.add(USER, picture(), "image/png")
+    object.__setattr__(studio.generation, "reachable", False)
+    with pytest.raises(PublicAddressMissing):
+        await studio.ask(model="nano-banana-edit", references=[asset.id])
+    assert await studio.balance() == (CREDITS, 0)
