@@ -20,7 +20,7 @@ from bench.machine import description
 from bench.rows import Row, readable
 
 #: Every benchmark is a module with `PARTS` and `rows(options)`.
-BENCHMARKS = {"engine": "bench.engine"}
+BENCHMARKS = {"engine": "bench.engine", "generation": "bench.generation"}
 RESULTS = Path("bench-results")
 
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -23,16 +23,16 @@ class ChildFailed(Exception):
 
 
 class Child:
-    """A running child. Whoever starts one stops it; `running` does both."""
+    """A running child. Whoever starts one stops it; `running` and `program` do both."""
 
-    def __init__(self, target: str, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, target: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.target = target
         self._output = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the child
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "bench.child", target, json.dumps(arguments)],
+            command,
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=self._errors,
@@ -84,13 +84,20 @@ class Child:
 
 
 @contextmanager
-def running(target: str, **arguments: Any) -> Iterator[Child]:
-    child = Child(target, arguments)
+def program(name: str, command: Sequence[str], environment: Mapping[str, str]) -> Iterator[Child]:
+    child = Child(name, command, environment)
     try:
         yield child
     finally:
         child.stop()
         child.close()
+
+
+@contextmanager
+def running(target: str, **arguments: Any) -> Iterator[Child]:
+    command = [sys.executable, "-m", "bench.child", target, json.dumps(arguments)]
+    with program(target, command, {**os.environ, "PYTHONPATH": str(ROOT)}) as child:
+        yield child
 
 
 def call(target: str, timeout: float = 300.0, /, **arguments: Any) -> Any:

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
-from bench import children, servers
+from bench import children, outside, servers
 from bench.drain import Contender
 from bench.rows import Measured, readable
 
@@ -43,6 +43,10 @@ class Ground:
     @cached_property
     def redis(self) -> str:
         return self._stack.enter_context(servers.redis())
+
+    @cached_property
+    def sandbox(self) -> outside.Sandbox:
+        return self._stack.enter_context(outside.running_sandbox())
 
     @contextmanager
     def database(self, dialect: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ import pytest
 
 from longtake import Database, migrate_up, open_database
 from tests.databases import PostgresqlServer, StoppedClock, open_with_clock
+from tests.s3_server import S3Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
 def postgresql_server() -> Iterator[PostgresqlServer]:
     """One private server for the whole session."""
     server = PostgresqlServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """One private S3 server for the whole session, started when the first test needs it."""
+    server = S3Server()
     yield server
     server.stop()
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from bench import children, ours
 from bench.ground import Ground, reason, say
 from bench.rows import Measured, Row, limited
+from bench.usage import server_seconds
 
 if TYPE_CHECKING:
     from longtake import JobKind
@@ -55,25 +56,12 @@ def observe(ground: Ground, dialect: str, jobs: int) -> tuple[dict[str, float], 
             children.call("bench.parts.snoozing:seed", url=url, jobs=number)
             watched.append(stack.enter_context(children.running("bench.parts.snoozing:watch", url=url, jobs=number)))
         say(f"  watching {jobs:,} snoozing jobs on {dialect} for {SETTLE_SECONDS + CYCLES * CYCLE_SECONDS:g} s …")
-        before = server_seconds(ground) if dialect == "postgresql" else 0.0
+        before = server_seconds(ground.postgresql.pid) if dialect == "postgresql" else 0.0
         busy, idle = (child.result(timeout=180.0) for child in watched)
         if dialect == "postgresql":
             # The server's share of the first half cycle is in this as well: it can only be too high.
-            busy["processor"] += server_seconds(ground) - before
+            busy["processor"] += server_seconds(ground.postgresql.pid) - before
         return busy, idle
-
-
-def server_seconds(ground: Ground) -> float:
-    """Return the processor time of the server's processes, those included that have ended."""
-    import psutil  # type: ignore[import-untyped]
-
-    postmaster = psutil.Process(ground.postgresql.pid)
-    times = postmaster.cpu_times()
-    total = float(times.user + times.system + times.children_user + times.children_system)
-    for backend in postmaster.children(recursive=True):
-        spent = backend.cpu_times()
-        total += spent.user + spent.system
-    return total
 
 
 def seed(url: str, jobs: int) -> None:

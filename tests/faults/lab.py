@@ -5,13 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import sqlite3
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
-import psycopg
 import sqlalchemy.dialects.postgresql
 import sqlalchemy.dialects.sqlite
 from sqlalchemy.schema import CreateTable
@@ -19,6 +17,7 @@ from sqlalchemy.schema import CreateTable
 from longtake.clock import new_id
 from tests.faults.child_worker import effects, main
 from tests.faults.holding import Plan
+from tests.faults.outside import plain_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -93,7 +92,6 @@ class Lab:
         self.plan = Plan(url, folder)
         self.children: list[Child] = []
         self.is_sqlite = url.startswith("sqlite")
-        self._path = url.removeprefix("sqlite:///")
         (folder / "evidence").touch()
         dialect = sqlalchemy.dialects.sqlite if self.is_sqlite else sqlalchemy.dialects.postgresql
         self.sql(str(CreateTable(effects).compile(dialect=dialect.dialect())))
@@ -145,15 +143,7 @@ class Lab:
 
     def sql(self, statement: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """Run one statement in a transaction of its own; parameters are written as ``?``."""
-        if self.is_sqlite:
-            connection = sqlite3.connect(self._path, timeout=10.0, isolation_level=None)
-            try:
-                return connection.execute(statement, parameters).fetchall()
-            finally:
-                connection.close()
-        with psycopg.connect(self.url, autocommit=True) as server:
-            cursor = server.execute(statement.replace("?", "%s").encode(), parameters)
-            return cursor.fetchall() if cursor.description else []
+        return plain_sql(self.url, statement, parameters)
 
     def enqueue(
         self, count: int = 1, *, kind: str = "task", lane: str = "default", crashes: int = 0, **args: Any

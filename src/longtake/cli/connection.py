@@ -15,6 +15,7 @@ from longtake.errors import DatabaseOwned
 from longtake.logs import configure_logs
 from longtake.operator import perform
 from longtake.settings import load_settings
+from longtake.vault import RootSecret, Vault
 
 
 class Ask(Protocol):
@@ -44,7 +45,7 @@ def operator() -> Iterator[Ask]:
             yield lambda action, **arguments: ask_server(found, action, arguments)
         elif database is not None:
             stack.callback(database.close)
-            yield stack.enter_context(_directly(database))
+            yield stack.enter_context(_directly(database, Vault.of(settings, RootSecret.of(settings))))
 
 
 def ask(action: str, **arguments: Any) -> dict[str, Any]:
@@ -54,11 +55,11 @@ def ask(action: str, **arguments: Any) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _directly(database: Database) -> Iterator[Ask]:
+def _directly(database: Database, vault: Vault) -> Iterator[Ask]:
     # It declares nothing and knows no kinds: what needs a kind's own code is left to a worker that has it.
     engine = Engine(database)
     with asyncio.Runner() as runner:
-        yield lambda action, **arguments: runner.run(perform(engine, action, arguments))
+        yield lambda action, **arguments: runner.run(perform(engine, action, arguments, {"vault": vault}))
 
 
 def _wait_or_give_up(error: DatabaseOwned, give_up_at: float) -> None:

@@ -6,10 +6,12 @@ from typing import Annotated
 
 import typer
 
-from longtake.cli import alerts, jobs, kinds, lanes, migrate, schedules, workers
+from longtake.cli import alerts, credits, jobs, keys, kinds, lanes, migrate, schedules, secrets, workers
 from longtake.cli.facts import print_health, print_settings, print_version
 from longtake.cli.failures import EXIT_CODES, INTERRUPTED, end_unexpectedly, end_with
 from longtake.cli.processes import serve, worker
+from longtake.cli.sandbox import sandbox
+from longtake.cli.token import print_token
 from longtake.errors import LongtakeError
 
 EPILOG = "Exit codes:\n\n" + "\n\n".join(f"{code}: {meaning}." for code, meaning in EXIT_CODES.items())
@@ -25,12 +27,17 @@ app = typer.Typer(
 )
 app.command("serve")(serve)
 app.command("worker")(worker)
+app.command("sandbox")(sandbox)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(lanes.app, name="lanes")
 app.add_typer(kinds.app, name="kinds")
 app.add_typer(schedules.app, name="schedules")
 app.add_typer(workers.app, name="workers")
 app.add_typer(alerts.app, name="alerts")
+app.command("token")(print_token)
+app.add_typer(keys.app, name="keys")
+app.add_typer(secrets.app, name="secrets")
+app.add_typer(credits.app, name="credits")
 app.add_typer(migrate.app, name="migrate")
 app.command("health")(print_health)
 app.command("settings")(print_settings)

@@ -11,20 +11,23 @@ from longtake.app.server_file import ServerFile
 from longtake.errors import LongtakeError, ServerUnreachable
 
 LIMIT_SECONDS = 10.0
+#: What reads whole tables may take its time.
+SLOW_ACTIONS = {"credits.audit": 300.0}
 HTTP_OK = 200
 
 
 def ask_server(server: ServerFile, action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Perform the action there; its errors are raised here as if they had happened here."""
     address = urlsplit(server.url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=LIMIT_SECONDS)
+    limit = SLOW_ACTIONS.get(action, LIMIT_SECONDS)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=limit)
     headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
     try:
         connection.request("POST", f"/v1/operator/{action}", json.dumps(dict(arguments)), headers)
         response = connection.getresponse()
         status, body = response.status, response.read()
     except TimeoutError:
-        raise ServerUnreachable(f"The server at {server.url} did not answer within {LIMIT_SECONDS:g} s.") from None
+        raise ServerUnreachable(f"The server at {server.url} did not answer within {limit:g} s.") from None
     except (OSError, http.client.HTTPException) as error:
         raise ServerUnreachable(f"The server at {server.url} cannot be reached: {error}.") from None
     finally:

@@ -10,10 +10,9 @@ from longtake.credits.balances import Balance, balance
 from longtake.credits.history import HistoryPage, history
 from longtake.credits.holds import Ended, capture, end_holds, hold, release
 from longtake.credits.ledger import grant, refund, withdraw
-from longtake.credits.transfers import AMOUNT_LIMIT, Transfer
+from longtake.credits.transfers import Transfer
 
 __all__ = [
-    "AMOUNT_LIMIT",
     "Balance",
     "Ended",
     "Finding",

@@ -8,18 +8,23 @@ from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from longtake.operator import flow, jobs, trouble
+from longtake.operator import credits as ledger
+from longtake.operator import flow, jobs, keys, secrets, trouble
 
 FIRST_ARGUMENTS = 2
 
 
 @dataclass(frozen=True)
 class Action:
-    """A function(tx, engine, **arguments) that returns plain data; `writes` says what transaction it needs."""
+    """A function(tx, engine, *services, **arguments) that returns plain data; `writes` says which transaction."""
 
     name: str
     function: Callable[..., dict[str, Any]]
     writes: bool = False
+    #: Needs the scope `admin` when asked over HTTP by somebody other than the server's own commands.
+    for_admins: bool = False
+    #: What the function takes after transaction and engine, by name: parts of the process such as the vault.
+    services: tuple[str, ...] = ()
 
     @property
     def meaning(self) -> str:
@@ -30,7 +35,7 @@ class Action:
     def arguments(self) -> type[BaseModel]:
         """What the function takes besides transaction and engine, as a model that refuses all else."""
         hints = get_type_hints(self.function, include_extras=True)
-        parameters = list(inspect.signature(self.function).parameters.values())[FIRST_ARGUMENTS:]
+        parameters = list(inspect.signature(self.function).parameters.values())[FIRST_ARGUMENTS + len(self.services) :]
         fields: dict[str, Any] = {
             one.name: (hints[one.name], ... if one.default is inspect.Parameter.empty else one.default)
             for one in parameters
@@ -58,8 +63,21 @@ ACTIONS: dict[str, Action] = {
         Action("schedules.pause", flow.schedules_pause, writes=True),
         Action("schedules.resume", flow.schedules_resume, writes=True),
         Action("workers.list", flow.workers_list),
+        Action("keys.create", keys.keys_create, writes=True, for_admins=True),
+        Action("keys.list", keys.keys_list, for_admins=True),
+        Action("keys.revoke", keys.keys_revoke, writes=True, for_admins=True),
+        Action("secrets.set", secrets.secrets_set, writes=True, for_admins=True, services=("vault",)),
+        Action("secrets.list", secrets.secrets_list, for_admins=True, services=("vault",)),
+        Action("secrets.remove", secrets.secrets_remove, writes=True, for_admins=True, services=("vault",)),
+        Action("secrets.rotate", secrets.secrets_rotate, writes=True, for_admins=True, services=("vault",)),
         Action("alerts.list", trouble.alerts_list),
         Action("alerts.acknowledge", trouble.alerts_acknowledge, writes=True),
         Action("alerts.resolve", trouble.alerts_resolve, writes=True),
+        Action("credits.balance", ledger.credits_balance),
+        Action("credits.history", ledger.credits_history),
+        Action("credits.grant", ledger.credits_grant, writes=True, for_admins=True),
+        Action("credits.withdraw", ledger.credits_withdraw, writes=True, for_admins=True),
+        Action("credits.refund", ledger.credits_refund, writes=True, for_admins=True),
+        Action("credits.audit", ledger.credits_audit),
     )
 }

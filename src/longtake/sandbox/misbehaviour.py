@@ -100,8 +100,8 @@ async def _streamed(request: web.Request, done: web.StreamResponse, *, endless: 
     response = web.StreamResponse(status=done.status, headers={"Content-Type": done.headers["Content-Type"]})
     if not endless:
         response.content_length = len(content)
-    await response.prepare(request)
     try:
+        await response.prepare(request)
         await response.write(content if endless else content[: len(content) // 2])
         while endless:
             await response.write(ENDLESS_PIECE)

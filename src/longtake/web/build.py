@@ -1,26 +1,54 @@
 """The web application, put together from what it serves."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import version
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
+from longtake.accounts import routes as account_routes
+from longtake.accounts.authenticator import Authenticator
 from longtake.engine.engine import Engine
+from longtake.vault import Vault
+from longtake.web.description import install_description
 from longtake.web.frame import Frame
 from longtake.web.problems import install_handlers
 from longtake.web.readiness import Readiness
 from longtake.web.routes import build_routes
+from longtake.web.validation import install_validation_handler
+
+UPLOADS = ("POST", "/v1/references")
+#: What a form adds around a file.
+FORM_BYTES = 65_536
 
 
-def create_api(engine: Engine, readiness: Readiness, token: str) -> FastAPI:
+@dataclass(frozen=True)
+class Serving:
+    """What the routes need. `token` is the one in server.json, `capabilities` the routes of what is built on top."""
+
+    engine: Engine
+    readiness: Readiness
+    token: str
+    accounts: Authenticator
+    vault: Vault
+    capabilities: Sequence[APIRouter] = field(default=())
+
+
+def create_api(serving: Serving) -> FastAPI:
     """Return the routes with their error handling. The pages that FastAPI offers load scripts from elsewhere: off."""
     app = FastAPI(title="Longtake", version=version("longtake"), docs_url=None, redoc_url=None)
-    app.include_router(build_routes(engine, readiness, token))
+    app.state.accounts = serving.accounts
+    app.include_router(build_routes(serving.engine, serving.readiness, serving.token, serving.vault))
+    app.include_router(account_routes.build_routes(serving.engine.database))
+    for router in serving.capabilities:
+        app.include_router(router)
     install_handlers(app)
+    install_validation_handler(app)
+    install_description(app)
     return app
 
 
-def create_web(engine: Engine, readiness: Readiness, token: str, allowed_hosts: Iterable[str]) -> ASGIApp:
+def create_web(serving: Serving, *, allowed_hosts: Iterable[str], upload_bytes: int) -> ASGIApp:
     """Return what the HTTP server runs: every request passes the frame first."""
-    return Frame(create_api(engine, readiness, token), allowed_hosts)
+    return Frame(create_api(serving), allowed_hosts, {UPLOADS: upload_bytes + FORM_BYTES})

@@ -3,7 +3,7 @@
 import ipaddress
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
@@ -16,6 +16,7 @@ from longtake.web.problems import HttpProblem, unexpected_problem
 log = structlog.get_logger(__name__)
 
 BODY_LIMIT = 1_000_000
+MOST_DIGITS = 18
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?")
 #: Asked every few seconds by machines; a line for each would bury all others.
@@ -26,8 +27,11 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 class Frame:
     """The outermost layer of the application."""
 
-    def __init__(self, app: ASGIApp, allowed_hosts: Iterable[str]) -> None:
+    def __init__(
+        self, app: ASGIApp, allowed_hosts: Iterable[str], body_limits: Mapping[tuple[str, str], int] | None = None
+    ) -> None:
         self._app = app
+        self._body_limits = dict(body_limits or {})
         self._hosts = {host.lower() for host in (*LOOPBACK_NAMES, *allowed_hosts)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -52,7 +56,7 @@ class Frame:
             if refusal is not None:
                 await refusal.response()(scope, receive, answer)
             else:
-                await self._app(scope, _bounded(receive), answer)
+                await self._app(scope, _bounded(receive, self._body_limit(scope)), answer)
         except Exception:
             log.exception("request failed", action="request", path=scope["path"])
             if answer.status is None:
@@ -75,9 +79,14 @@ class Frame:
                 "Use the address the server listens on, or a loopback name.",
             )
         length = headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > BODY_LIMIT:
-            return _too_large()
+        limit = self._body_limit(scope)
+        # Compared by length first: a number of a million digits is not worth being understood.
+        if length.isdecimal() and (len(length) > MOST_DIGITS or int(length) > limit):
+            return _too_large(limit)
         return None
+
+    def _body_limit(self, scope: Scope) -> int:
+        return self._body_limits.get((scope["method"], scope["path"]), BODY_LIMIT)
 
     def _is_ours(self, host: str, scope: Scope) -> bool:
         match = _HOST.fullmatch(host)
@@ -109,7 +118,7 @@ class _Answer:
         await self._send(message)
 
 
-def _bounded(receive: Receive) -> Receive:
+def _bounded(receive: Receive, limit: int) -> Receive:
     """Count what arrives: a body without a length must not grow without end either."""
     received = 0
 
@@ -117,15 +126,15 @@ def _bounded(receive: Receive) -> Receive:
         nonlocal received
         message = await receive()
         received += len(message.get("body", b""))
-        if received > BODY_LIMIT:
-            raise _too_large()
+        if received > limit:
+            raise _too_large(limit)
         return message
 
     return bounded
 
 
-def _too_large() -> HttpProblem:
-    return HttpProblem("BODY_TOO_LARGE", f"The body is larger than {BODY_LIMIT:,} bytes.")
+def _too_large(limit: int) -> HttpProblem:
+    return HttpProblem("BODY_TOO_LARGE", f"The body is larger than {limit:,} bytes.")
 
 
 def _same_address(one: str, other: str) -> bool:

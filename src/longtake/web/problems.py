@@ -1,27 +1,60 @@
 """Errors over HTTP: RFC 9457 problems with a stable `code`, a sentence, what to do next, and the request's id."""
 
+import math
 from typing import Any
 
 import orjson
 import structlog
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from longtake.errors import (
+    AddressRefused,
+    AnswerTimedOut,
+    AssetGone,
     DatabaseError,
     DatabaseUnavailable,
+    Forbidden,
+    GenerationError,
+    IdempotencyKeyInUse,
+    InsufficientCredits,
     InvalidActionArgument,
+    InvalidAmount,
+    InvalidCursor,
     InvalidDefinition,
     InvalidJob,
+    InvalidText,
+    KeySetUnavailable,
     LeaseLost,
+    LinkInvalid,
     LongtakeError,
+    MediaRefused,
+    NetError,
     NotFound,
+    ObjectMissing,
+    ObjectTooLarge,
+    ProviderBusy,
+    ProviderError,
+    ProviderNotConfigured,
+    ProviderQuotaSpent,
+    ProviderRefused,
+    ProviderTaskNotFound,
+    ProviderUnavailable,
+    PublicAddressMissing,
+    RateLimited,
+    ResultNotCopied,
     RightsMissing,
     StateConflict,
+    StorageError,
+    StorageUnavailable,
+    TooManyTasks,
     TransactionEnded,
+    Unauthorized,
     UnknownAction,
 )
 from longtake.logs import log_context
+from longtake.strict_json import AmbiguousJson
 
 log = structlog.get_logger(__name__)
 
@@ -32,11 +65,41 @@ STATUSES: dict[type[LongtakeError], int] = {
     UnknownAction: 404,
     InvalidActionArgument: 422,
     InvalidJob: 422,
+    InvalidText: 422,
+    InvalidAmount: 422,
+    InvalidCursor: 422,
+    InsufficientCredits: 402,
+    Unauthorized: 401,
+    Forbidden: 403,
+    RateLimited: 429,
+    KeySetUnavailable: 503,
     InvalidDefinition: 422,
     NotFound: 404,
     StateConflict: 409,
     LeaseLost: 409,
     DatabaseError: 503,
+    AddressRefused: 422,
+    AnswerTimedOut: 504,
+    NetError: 502,
+    ProviderBusy: 503,
+    ProviderQuotaSpent: 503,
+    ProviderUnavailable: 503,
+    ProviderRefused: 422,
+    ProviderTaskNotFound: 404,
+    ProviderError: 502,
+    IdempotencyKeyInUse: 409,
+    ProviderNotConfigured: 503,
+    PublicAddressMissing: 503,
+    TooManyTasks: 429,
+    GenerationError: 422,
+    StorageUnavailable: 503,
+    ObjectMissing: 404,
+    ObjectTooLarge: 413,
+    StorageError: 500,
+    MediaRefused: 422,
+    ResultNotCopied: 502,
+    AssetGone: 410,
+    LinkInvalid: 403,
     RightsMissing: 500,
     TransactionEnded: 500,
     LongtakeError: 500,
@@ -44,21 +107,30 @@ STATUSES: dict[type[LongtakeError], int] = {
 
 #: What only HTTP can go wrong: code, status and title.
 HTTP_PROBLEMS = {
-    "REQUEST_INVALID": (400, "Bad Request"),
-    "UNAUTHORIZED": (401, "Unauthorized"),
+    "JSON_INVALID": (400, "Bad Request"),
     "ROUTE_UNKNOWN": (404, "Not Found"),
     "METHOD_NOT_ALLOWED": (405, "Method Not Allowed"),
     "BODY_TOO_LARGE": (413, "Content Too Large"),
+    "CONTENT_TYPE_UNSUPPORTED": (415, "Unsupported Media Type"),
     "HOST_UNKNOWN": (421, "Misdirected Request"),
+    "REQUEST_INVALID": (422, "Unprocessable Content"),
     "INTERNAL_ERROR": (500, "Internal Server Error"),
     "NOT_READY": (503, "Service Unavailable"),
 }
 TITLES = {
+    401: "Unauthorized",
+    402: "Payment Required",
+    403: "Forbidden",
     404: "Not Found",
     409: "Conflict",
+    410: "Gone",
+    413: "Content Too Large",
     422: "Unprocessable Content",
+    429: "Too Many Requests",
     500: "Internal Server Error",
+    502: "Bad Gateway",
     503: "Service Unavailable",
+    504: "Gateway Timeout",
 }
 
 
@@ -99,8 +171,17 @@ def problem(
 def error_response(error: LongtakeError) -> Response:
     """Answer with one of Longtake's own errors."""
     status = next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
-    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if isinstance(error, DatabaseUnavailable) else None
-    return problem(status, TITLES[status], error.code, error.message, error.hint, headers=headers, **error.facts)
+    return problem(
+        status, TITLES[status], error.code, error.message, error.hint, headers=_headers(error), **error.facts
+    )
+
+
+def _headers(error: LongtakeError) -> dict[str, str]:
+    if isinstance(error, Unauthorized):
+        return {"WWW-Authenticate": "Bearer"}
+    usual = RETRY_AFTER_SECONDS if isinstance(error, DatabaseUnavailable | StorageUnavailable) else None
+    wait = error.facts.get("retry_after", usual)
+    return {} if wait is None else {"Retry-After": str(math.ceil(wait))}
 
 
 def install_handlers(app: FastAPI) -> None:
@@ -138,10 +219,28 @@ def unexpected_problem() -> HttpProblem:
 
 def _routing_problem(request: Request, error: HTTPException) -> HttpProblem:
     path = request.url.path[:200]
+    if isinstance(error.__cause__, HttpProblem):
+        # Raised while the body was read; FastAPI wraps whatever happens there.
+        return error.__cause__
+    if isinstance(error.__cause__, AmbiguousJson):
+        return HttpProblem("JSON_INVALID", f"The body {error.__cause__}.")
+    if error.status_code == HTTP_PROBLEMS["JSON_INVALID"][0]:
+        return HttpProblem("JSON_INVALID", "The body cannot be read.")
     if error.status_code == HTTP_PROBLEMS["METHOD_NOT_ALLOWED"][0]:
-        headers = dict(error.headers or {})
+        headers = {"Allow": ", ".join(_allowed(request))}
         return HttpProblem("METHOD_NOT_ALLOWED", f"{path} does not take {request.method}.", headers=headers)
     if error.status_code == HTTP_PROBLEMS["ROUTE_UNKNOWN"][0]:
         return HttpProblem("ROUTE_UNKNOWN", f"There is nothing at {path}.", "/openapi.json lists what there is.")
     log.error("unforeseen HTTP error", status=error.status_code, error=str(error.detail))
     return unexpected_problem()
+
+
+def _allowed(request: Request) -> list[str]:
+    """Return all methods of this path: routes know only their own."""
+    methods = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
+    routes = request.app.routes
+    return [
+        method
+        for method in methods
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
+    ]

@@ -1,0 +1,50 @@
+"""`longtake token`: a token for a user, made with this machine's secret."""
+
+from typing import Annotated
+
+import typer
+
+from longtake.cli.facts import AsJson
+
+MOST_HOURS = 24 * 366
+ROLES = ("user", "operator", "admin", "service")
+
+
+def print_token(
+    user: Annotated[str, typer.Option(help="Whose token it is; what is made with it belongs to this user.")] = "local",
+    role: Annotated[str, typer.Option(help="user, operator, admin or service.")] = "user",
+    hours: Annotated[float, typer.Option(min=0.01, max=MOST_HOURS, help="For how long it is valid.")] = 12,
+    as_json: AsJson = False,
+) -> None:
+    """Print a token for the HTTP API, signed with this machine's secret or with LONGTAKE_JWT_SECRET.
+
+    Where tokens come from somebody else (LONGTAKE_JWT_JWKS) none is made here.
+    """
+    from datetime import timedelta
+
+    from longtake.accounts.authenticator import token_secret
+    from longtake.accounts.claims import LONGEST_USER_ID, Expected, is_user_id
+    from longtake.accounts.tokens import mint
+    from longtake.cli.output import print_json, print_line
+    from longtake.clock import SystemClock
+    from longtake.errors import TokensElsewhere
+    from longtake.settings import load_settings
+    from longtake.vault import RootSecret
+
+    settings = load_settings()
+    if settings.jwt_jwks:
+        raise TokensElsewhere("Tokens are signed by whoever publishes the keys of LONGTAKE_JWT_JWKS.")
+    if role not in ROLES:
+        raise typer.BadParameter(f"must be one of {', '.join(ROLES)}", param_hint="--role")
+    if not is_user_id(user):
+        raise typer.BadParameter(f"must have 1 to {LONGEST_USER_ID} printable characters", param_hint="--user")
+    root = RootSecret.of(settings)
+    token = mint(
+        token_secret(settings, lambda: root.derive("tokens")),
+        Expected(settings.jwt_issuer, settings.jwt_audience),
+        user_id=user,
+        role=role,
+        now=SystemClock().now(),
+        lifetime=timedelta(hours=hours),
+    )
+    print_json({"token": token, "user": user, "role": role}) if as_json else print_line(token)

@@ -1,0 +1,108 @@
+"""How problems look in the description of the routes, so that /openapi.json says what each can answer, and why.
+
+``@router.get("…", responses=problems(*CALLER, "NOT_FOUND"))``
+"""
+
+from collections import defaultdict
+from http import HTTPStatus
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+MEDIA_TYPE = "application/problem+json"
+_ID = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
+
+#: Status of each code that a route can answer with, and a sentence as it may stand in `detail`.
+PROBLEMS: dict[str, tuple[int, str]] = {
+    "JSON_INVALID": (400, "The body is not JSON: Expecting value at character 12."),
+    "UNAUTHORIZED": (401, "This needs a token or an API key."),
+    "INSUFFICIENT_CREDITS": (402, "This costs 30 credits; 12 are available."),
+    "FORBIDDEN": (403, "This needs the scope 'generate', which your token or key does not have."),
+    "LINK_INVALID": (403, "This link has expired."),
+    "NOT_FOUND": (404, f"There is no task {_ID}."),
+    "ACTION_UNKNOWN": (404, "There is no action 'jobs.lst'."),
+    "STATE_CONFLICT": (409, f"The task {_ID} is completed: its end does not change any more."),
+    "IDEMPOTENCY_KEY_IN_USE": (409, "The first request with this Idempotency-Key is still being worked on."),
+    "ASSET_GONE": (410, f"The file of the asset {_ID} is gone from the storage."),
+    "BODY_TOO_LARGE": (413, "The body is larger than 1,000,000 bytes."),
+    "OBJECT_TOO_LARGE": (413, "The file has more than 20,000,000 bytes."),
+    "CONTENT_TYPE_UNSUPPORTED": (415, "The body must be JSON."),
+    "HOST_UNKNOWN": (421, "The Host header does not name this server."),
+    "REQUEST_INVALID": (422, "prompt is missing."),
+    "ACTION_ARGUMENT_INVALID": (422, "limit: must be at most 500."),
+    "AMOUNT_INVALID": (422, "The amount must be 1 to 1,000,000,000,000 credits."),
+    "CURSOR_INVALID": (422, "before is not a cursor that a list here has given."),
+    "DEFINITION_INVALID": (422, "burst needs rate_count and rate_seconds."),
+    "IDEMPOTENCY_KEY_INVALID": (422, "An Idempotency-Key has 1 to 255 visible ASCII characters."),
+    "IDEMPOTENCY_KEY_REUSED": (422, "This Idempotency-Key was used with another request."),
+    "MEDIA_REFUSED": (422, "The body is no picture of a known kind; its Content-Type says 'image/png'."),
+    "MODEL_UNKNOWN": (422, "There is no model 'nano-bananna'."),
+    "PARAMETER_INVALID": (422, "The parameter aspect_ratio must be one of 1:1, 16:9."),
+    "PARAMETER_UNKNOWN": (422, "nano-banana has no parameter 'aspect'."),
+    "PREFERENCE_INVALID": (422, "Prefer: wait takes 1 to 60 seconds, not 900."),
+    "PROMPT_INVALID": (422, "The prompt is empty."),
+    "REFERENCES_INVALID": (422, "nano-banana takes 0 different reference images; 1 were given."),
+    "TEXT_INVALID": (422, "title has a control character (U+0000) at position 3."),
+    "RATE_LIMITED": (429, "You have sent too many requests."),
+    "TASKS_TOO_MANY": (429, "500 tasks are under way for this user; wait until some have ended."),
+    "DATABASE_UNAVAILABLE": (503, "The database cannot be reached."),
+    "NOT_READY": (503, "Not ready: database: the database did not answer within 2 s."),
+    "PROVIDER_NOT_CONFIGURED": (503, "The model veo3 cannot be used: its provider kie_veo has no key."),
+    "PUBLIC_URL_MISSING": (503, "kie fetches reference images itself, and this server has no public address."),
+    "STORAGE_UNAVAILABLE": (503, "The storage cannot be used now."),
+}
+
+#: What every route can answer that asks who calls.
+CALLER = ("UNAUTHORIZED", "FORBIDDEN", "RATE_LIMITED", "DATABASE_UNAVAILABLE")
+#: What every route can answer that reads a JSON body.
+BODY = ("JSON_INVALID", "BODY_TOO_LARGE", "CONTENT_TYPE_UNSUPPORTED", "REQUEST_INVALID")
+
+
+class FieldProblem(BaseModel):
+    """What is wrong with one field."""
+
+    field: str = Field(examples=["prompt"])
+    message: str = Field(examples=["is missing"])
+
+
+class Problem(BaseModel):
+    """An RFC 9457 problem. Some have further members: what a program may want to know besides the sentence."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(examples=["about:blank"])
+    title: str = Field(examples=["Not Found"])
+    status: int = Field(examples=[404])
+    code: str = Field(description="Stable; for programs.", examples=["NOT_FOUND"])
+    detail: str = Field(description="What was wrong, for people.", examples=["There is no such key."])
+    hint: str = Field(default="", description="What to do next.")
+    request_id: str = Field(description="Under which the server's log has the details.")
+    errors: list[FieldProblem] = Field(default=[], description="Of REQUEST_INVALID: each field that is wrong.")
+
+
+def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
+    """Return what FastAPI wants to know about the problems a route can answer with, by status."""
+    by_status: dict[int, list[str]] = defaultdict(list)
+    for code in codes:
+        by_status[PROBLEMS[code][0]].append(code)
+    return {status: _response(status, by_status[status]) for status in sorted(by_status)}
+
+
+def _response(status: int, codes: list[str]) -> dict[str, Any]:
+    content = {
+        "schema": {"$ref": "#/components/schemas/Problem"},
+        "examples": {code: {"value": example(code)} for code in codes},
+    }
+    return {"description": ", ".join(f"`{code}`" for code in codes), "content": {MEDIA_TYPE: content}}
+
+
+def example(code: str) -> dict[str, Any]:
+    """Return a problem of this code as it may look."""
+    status, detail = PROBLEMS[code]
+    title = _TITLES.get(status) or HTTPStatus(status).phrase
+    shown = {"type": "about:blank", "title": title, "status": status, "code": code, "detail": detail}
+    return {**shown, "request_id": _ID}
+
+
+#: The words of RFC 9110, also where a Python is older than it.
+_TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}

@@ -1,0 +1,174 @@
+"""One request, however often it is sent: the first answer again, one task, one hold. Also when the server is killed."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.api.stage import Api, assert_problem, place_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.service.processes import Answer, Place
+
+PRICE = 4
+
+
+@pytest.fixture(scope="module")
+def api(either_api: Api) -> Api:
+    either_api.grant("ada", 1_000)
+    either_api.grant("bob", 1_000)
+    return either_api
+
+
+def more(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
+    return {table: after[table] - before[table] for table in before if after[table] != before[table]}
+
+
+def test_the_same_request_again_gets_the_first_answer_again(api: Api) -> None:
+    first = api.generate(key="again")
+    between = api.written()
+    second = api.generate(key="again")
+    assert (first.status, second.status, first.json) == (202, 202, second.json)
+    assert "idempotent-replayed" not in first.headers
+    assert second.headers["idempotent-replayed"] == "true"
+    assert second.headers["location"] == first.headers["location"]
+    assert api.written() == between
+
+
+def test_the_first_answer_is_given_again_whatever_became_of_the_task(api: Api) -> None:
+    first = api.generate(key="cancelled")
+    assert api.ask("POST", f"{first.headers['location']}/cancel").status == 200
+    assert api.generate(key="cancelled").json == first.json
+
+
+def test_another_body_with_the_same_key_is_refused(api: Api) -> None:
+    api.generate(key="reused")
+    before = (api.written(), api.balance())
+    for change in ({"prompt": "a wolf"}, {"parameters": {"aspect_ratio": "1:1"}}, {"model": "measured"}):
+        assert_problem(api.generate(change, key="reused"), 422, "IDEMPOTENCY_KEY_REUSED")
+    assert (api.written(), api.balance()) == before
+
+
+def test_a_body_that_only_looks_different_is_the_same(api: Api) -> None:
+    first = api.generate(key="order")
+    body = b' {"prompt": "a red f\\u006fx",\n "parameters": {}, "model": "nano-banana"} '
+    again = api.ask("POST", "/v1/images/generate", body=body, headers={"Idempotency-Key": "order"})
+    assert (again.status, again.json) == (202, first.json)
+
+
+def test_a_key_is_one_users_and_one_routes(api: Api) -> None:
+    mine = api.generate(key="shared")
+    bobs = api.generate(key="shared", user="bob")
+    video = {"model": "kling-2.6", "prompt": "a red fox"}
+    moving = api.ask("POST", "/v1/videos/generate", video, headers={"Idempotency-Key": "shared"})
+    assert len({answer.json["id"] for answer in (mine, bobs, moving)}) == 3
+    assert not [answer for answer in (mine, bobs, moving) if "idempotent-replayed" in answer.headers]
+
+
+def test_without_a_key_every_request_is_one_of_its_own(api: Api) -> None:
+    assert api.generate().json["id"] != api.generate().json["id"]
+
+
+def test_a_refused_request_leaves_its_key_unused(api: Api) -> None:
+    assert_problem(api.generate(key="poor", user="carol"), 402, "INSUFFICIENT_CREDITS")
+    api.grant("carol", PRICE)
+    accepted = api.generate(key="poor", user="carol")
+    assert accepted.status == 202
+    assert "idempotent-replayed" not in accepted.headers
+
+
+def test_trying_a_task_again_can_be_repeated_too(api: Api) -> None:
+    tasks = [api.generate().json["id"] for _ in range(2)]
+    for task in tasks:
+        api.ask("POST", f"/v1/tasks/{task}/cancel")
+    key = {"Idempotency-Key": "once more"}
+    first, second = (api.ask("POST", f"/v1/tasks/{tasks[0]}/retry", headers=key) for _ in range(2))
+    assert (first.status, first.json["retry_of"], first.json) == (202, tasks[0], second.json)
+    assert_problem(api.ask("POST", f"/v1/tasks/{tasks[1]}/retry", headers=key), 422, "IDEMPOTENCY_KEY_REUSED")
+
+
+def together(count: int, act: Any) -> list[Answer]:
+    """Let so many callers act at the same moment."""
+    barrier = threading.Barrier(count)
+
+    def one(number: int) -> Answer:
+        barrier.wait()
+        found: Answer = act(number)
+        return found
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(one, range(count)))
+
+
+def test_of_requests_at_the_same_moment_with_one_key_one_is_carried_out(api: Api) -> None:
+    for round_number in range(5):
+        before, (available, held) = api.written(), api.balance()
+        answers = together(12, lambda _number, key=f"race {round_number}": api.generate(key=key))
+        done = [answer for answer in answers if answer.status == 202]
+        late = [answer for answer in answers if answer.status != 202]
+        assert len({answer.json["id"] for answer in done}) == 1
+        assert len([answer for answer in done if "idempotent-replayed" not in answer.headers]) <= 1
+        for answer in late:
+            assert_problem(answer, 409, "IDEMPOTENCY_KEY_IN_USE")
+        grown = more(before, api.written())
+        assert {table: grown.get(table) for table in ("tasks", "credit_transfers", "idempotency_keys", "jobs")} == {
+            "tasks": 1, "credit_transfers": 1, "idempotency_keys": 1, "jobs": 1,
+        }  # fmt: skip
+        assert api.balance() == (available - PRICE, held + PRICE)
+
+
+def test_of_requests_at_the_same_moment_with_credit_for_one_one_is_accepted(api: Api) -> None:
+    api.grant("dave", PRICE + 1)
+    answers = together(20, lambda number: api.generate(key=f"dave {number}", user="dave"))
+    assert sorted(answer.status for answer in answers) == [202] + [402] * 19
+    assert api.balance("dave") == (1, PRICE)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    url = request.getfixturevalue("postgresql_url") if request.param == "postgresql" else ""
+    return place_for(tmp_path, url)
+
+
+def test_after_a_kill_in_the_middle_each_key_still_means_one_task(place: Place) -> None:
+    """Some were answered, some were committed and not answered, some never arrived: the caller cannot tell which."""
+    keys = [f"key {number}" for number in range(200)]
+    told: dict[str, str] = {}
+    with place.server("--no-worker") as server:
+        api = Api(place, server)
+        api.grant("ada", PRICE * len(keys))
+
+        def submit(key: str) -> None:
+            try:
+                answer = api.generate(key=key)
+            except (OSError, http.client.HTTPException):
+                return
+            assert answer.status == 202
+            told[key] = answer.json["id"]
+            if len(told) == len(keys) // 4:
+                os.kill(server.process.pid, signal.SIGKILL)
+
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(submit, keys))
+        assert server.process.wait(timeout=10) == -signal.SIGKILL
+    with place.server("--no-worker") as server:
+        api = Api(place, server)
+        written = {key for (key,) in api.sql("SELECT key FROM idempotency_keys")}
+        assert set(told) <= written < set(keys)
+        repeated = {key: api.generate(key=key) for key in keys}
+        assert {answer.status for answer in repeated.values()} == {202}
+        assert {key: repeated[key].json["id"] for key in told} == told
+        assert {key for key, answer in repeated.items() if "idempotent-replayed" in answer.headers} == written
+        rows = api.written()
+        holds = api.sql("SELECT count(*) FROM credit_transfers WHERE kind = 'hold'")[0][0]
+        assert (rows["tasks"], rows["jobs"], holds) == (len(keys), len(keys), len(keys))
+        assert api.balance() == (0, PRICE * len(keys))
