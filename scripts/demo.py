@@ -211,7 +211,7 @@ def show(demo: Demo) -> list[str]:
         live.console.print(f"kill -9: the server is gone (status {status}) while the providers work on.")
         killed_at = time.monotonic()
         demo.start_server()
-        live.console.print(f"Started again after {time.monotonic() - killed_at:.1f} s; nobody submits anything twice.")
+        live.console.print(f"Started again after {time.monotonic() - killed_at:.1f} s; what was accepted goes on.")
         demo.wait_for(look(lambda tasks: all(one["status"] in ENDED for one in tasks)), "the ends of all tasks")
         demo.wait_for(look(all_saved), "the copies of all results")
     judge(demo, wanted, conversation)

@@ -19,14 +19,16 @@ from bench.service import LABELS, Service, service_on
 RATE = 100
 SECONDS = 20.0
 MANY_SECONDS = 10.0
-STEP_SECONDS = 5.0
-REST_SECONDS = 1.0
-STEPS_UP = (150, 200, 250, 300, 350, 400, 500, 600, 800)
+STEP_SECONDS = 4.0
+#: How long a service that was overrun may take to work off what is left, before the next step.
+QUIET_SECONDS = 20.0
+STEPS_UP = (150, 200, 250, 300, 400, 500, 600, 800)
 STEPS_DOWN = (75, 50, 25, 10)
 LIMIT_MILLISECONDS = 100.0
 USERS = [f"user-{number}" for number in range(500)]
 BODY = {"model": "veo-3.1-fast", "prompt": "a fox in the snow", "parameters": {"aspect_ratio": "16:9"}}
 WARM = {"rate": 20.0, "seconds": 2.0}
+PROBE = {"rate": 10.0, "seconds": 0.5}
 
 
 def rows(ground: Ground) -> list[Row]:
@@ -38,6 +40,7 @@ def rows_on(ground: Ground, dialect: str) -> list[Row]:
     try:
         with serving(ground, dialect) as client:
             one = client.send(RATE, SECONDS, USERS[:1])
+            client.wait_until_quiet()
             many = client.send(RATE, MANY_SECONDS, USERS)
             highest = highest_rate(client, from_here=holds(many))
     except Exception as failure:  # noqa: BLE001 - whatever it was, it is the reason for the missing figures
@@ -71,6 +74,12 @@ class Client:
         say(f"  {self._service.dialect} {rate:g}/s, {len(users)} users: {figures}")
         return seen
 
+    def wait_until_quiet(self) -> None:
+        """Let no step pay for the one before: wait until single requests are answered quickly again, or give up."""
+        deadline = time.monotonic() + QUIET_SECONDS
+        while not holds(self.send(**PROBE, users=USERS)) and time.monotonic() < deadline:
+            pass
+
 
 @contextmanager
 def serving(ground: Ground, dialect: str) -> Iterator[Client]:
@@ -83,7 +92,7 @@ def serving(ground: Ground, dialect: str) -> Iterator[Client]:
         if dialect == "postgresql":
             stack.enter_context(service.running("worker"))
         client = Client(service, token)
-        client.send(WARM["rate"], WARM["seconds"], USERS)
+        client.send(**WARM, users=USERS)
         yield client
 
 
@@ -91,7 +100,7 @@ def highest_rate(client: Client, *, from_here: bool) -> int:
     """Go up while it holds, or down until it does; 0 when even the lowest does not."""
     held = RATE if from_here else 0
     for rate in STEPS_UP if from_here else STEPS_DOWN:
-        time.sleep(REST_SECONDS)
+        client.wait_until_quiet()
         if not holds(client.send(rate, STEP_SECONDS, USERS)):
             if from_here:
                 break

@@ -41,7 +41,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "PARAMETER_UNKNOWN": (422, "nano-banana has no parameter 'aspect'."),
     "PREFERENCE_INVALID": (422, "Prefer: wait takes 1 to 60 seconds, not 900."),
     "PROMPT_INVALID": (422, "The prompt is empty."),
-    "REFERENCES_INVALID": (422, "nano-banana takes 0 different reference images; 1 were given."),
+    "REFERENCES_INVALID": (422, "nano-banana takes no reference images; given: 1."),
     "TEXT_INVALID": (422, "title has a control character (U+0000) at position 3."),
     "RATE_LIMITED": (429, "You have sent too many requests."),
     "TASKS_TOO_MANY": (429, "500 tasks are under way for this user; wait until some have ended."),
@@ -85,10 +85,10 @@ def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
     by_status: dict[int, list[str]] = defaultdict(list)
     for code in codes:
         by_status[PROBLEMS[code][0]].append(code)
-    return {status: _response(status, by_status[status]) for status in sorted(by_status)}
+    return {status: _response(by_status[status]) for status in sorted(by_status)}
 
 
-def _response(status: int, codes: list[str]) -> dict[str, Any]:
+def _response(codes: list[str]) -> dict[str, Any]:
     content = {
         "schema": {"$ref": "#/components/schemas/Problem"},
         "examples": {code: {"value": example(code)} for code in codes},

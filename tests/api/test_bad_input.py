@@ -63,7 +63,7 @@ REFUSED: list[tuple[str, dict[str, Any], int, str, str]] = [
     ("half a character", GOOD | {"prompt": "a\ud83d"}, 422, "REQUEST_INVALID", "prompt"),
     ("an unknown conversation", GOOD | {"conversation_id": NOTHING}, 404, "NOT_FOUND", NOTHING),
     ("no conversation's id", GOOD | {"conversation_id": "foxes"}, 422, "REQUEST_INVALID", "conversation_id"),
-    ("a reference too many", GOOD | {"references": [NOTHING]}, 422, "REFERENCES_INVALID", "0 "),
+    ("a reference too many", GOOD | {"references": [NOTHING]}, 422, "REFERENCES_INVALID", "takes no reference images"),
     ("a reference too few", {"model": "nano-banana-edit", "prompt": "x"}, 422, "REFERENCES_INVALID", "reference"),
     ("too few credits", {"model": "nano-banana-pro", "prompt": "x"}, 402, "INSUFFICIENT_CREDITS", "credits"),
     ("a field too many", GOOD | {"promt": "x", "seed": 1}, 422, "REQUEST_INVALID", "promt is not known; seed is not"),
@@ -77,7 +77,9 @@ REFUSED: list[tuple[str, dict[str, Any], int, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("content", "status", "code", "says"), [one[1:] for one in REFUSED], ids=[one[0] for one in REFUSED])
+@pytest.mark.parametrize(
+    ("content", "status", "code", "says"), [one[1:] for one in REFUSED], ids=[one[0] for one in REFUSED]
+)
 def test_a_request_that_cannot_be_done_is_refused_by_name(
     api: Api, content: dict[str, Any], status: int, code: str, says: str
 ) -> None:
@@ -133,7 +135,13 @@ def test_a_name_that_comes_twice_is_refused(api: Api) -> None:
 
 @pytest.mark.parametrize(
     "content_type",
-    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain;application/json", ""],
+    [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "text/plain;application/json",
+        "",
+    ],
 )
 def test_a_body_of_a_type_that_forms_can_send_is_refused(api: Api, content_type: str) -> None:
     body = json.dumps(GOOD).encode()
@@ -142,9 +150,10 @@ def test_a_body_of_a_type_that_forms_can_send_is_refused(api: Api, content_type:
 
 
 def test_a_body_that_is_too_large_is_refused_on_every_route(api: Api) -> None:
-    body = json.dumps(GOOD | {"prompt": "x" * BODY_LIMIT}).encode()
+    # Refused by what it says of itself, before it is sent.
+    large = {"Content-Length": str(BODY_LIMIT + 1)}
     for path in (IMAGES, "/v1/videos/generate", "/v1/conversations", "/v1/keys", "/v1/callbacks/kie?reference=x"):
-        assert_problem(api.ask("POST", path, body=body), 413, "BODY_TOO_LARGE")
+        assert_problem(api.ask("POST", path, body=b"", headers=large), 413, "BODY_TOO_LARGE")
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "schlüssel", "tab\tkey"])

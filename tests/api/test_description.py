@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonschema_rs
 import pytest
 
 from longtake.errors import LongtakeError
-from longtake.problem_schema import PROBLEMS
+from longtake.problem_schema import BODY, CALLER, PROBLEMS
 from longtake.web.problems import HTTP_PROBLEMS, error_response
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ def test_every_operation_is_described(document: dict[str, Any]) -> None:
 def test_every_body_and_answer_has_an_example_that_fits_its_schema(document: dict[str, Any]) -> None:
     seen = 0
     for method, path, operation in operations(document):
-        bodies = [operation.get("requestBody", {})] + list(operation["responses"].values())
+        bodies = [operation.get("requestBody", {}), *operation["responses"].values()]
         for body in bodies:
             for media_type, content in body.get("content", {}).items():
                 if "json" not in media_type:
@@ -103,7 +105,9 @@ def test_every_operation_says_which_problems_it_answers(document: dict[str, Any]
 def test_every_operation_says_whether_it_needs_a_token(document: dict[str, Any]) -> None:
     assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
     for method, path, operation in operations(document):
-        wanted = None if path in OPEN else [{"bearer": []}, {}] if path == OWN_FILE else [{"bearer": []}]
+        needed: list[dict[str, list[str]]] = [{"bearer": []}]
+        by_link: list[dict[str, list[str]]] = [{}] if path == OWN_FILE else []
+        wanted = None if path in OPEN else needed + by_link
         assert operation.get("security") == wanted, f"{method} {path}"
 
 
@@ -127,5 +131,43 @@ def test_described_problems_have_the_status_they_are_answered_with() -> None:
 
     answered = {code: status for code, (status, _title) in HTTP_PROBLEMS.items()}
     answered |= {kind.code: error_response(kind("x.")).status_code for kind in family(LongtakeError)}
-    assert {code: status for code, (status, _sentence) in PROBLEMS.items()} == {code: answered[code] for code in PROBLEMS}
+    described = {code: status for code, (status, _sentence) in PROBLEMS.items()}
+    assert described == {code: answered[code] for code in PROBLEMS}
     assert all(re.search(r"[.]$", sentence) for _status, sentence in PROBLEMS.values())
+
+
+def documented() -> dict[str, str]:
+    """What docs/http.md says of each route, by method and path."""
+    text = (Path(__file__).parents[2] / "docs/http.md").read_text(encoding="utf-8").split("\n## Each route\n")[1]
+    parts = text.split("\n### `")[1:]
+    return {part.partition("`")[0]: part.partition("`\n")[2] for part in parts}
+
+
+def test_the_document_shows_each_route_with_the_examples_of_its_description(document: dict[str, Any]) -> None:
+    pages = documented()
+    assert set(pages) == {f"{method} {path}" for method, path, _operation in operations(document)}
+    for method, path, operation in operations(document):
+        text = pages[f"{method} {path}"]
+        request = text.split("```http\n", 1)[1].split("\n", 1)[0]
+        pattern = re.sub(r"\\{\w+\\}", "[^/?]+", re.escape(path))
+        assert re.fullmatch(rf"{method} {pattern}(\?\S+)?", request), request
+        answers = [body for body in operation["responses"].values() if "application/json" in body.get("content", {})]
+        known = [one for body in answers for one in examples(document, body["content"]["application/json"])]
+        for shown in re.findall(r"```json\n(.*?)```", text, flags=re.DOTALL):
+            assert json.loads(shown) in known, f"{method} {path}"
+
+
+def test_the_document_names_the_problems_of_each_route(document: dict[str, Any]) -> None:
+    pages = documented()
+    for method, path, operation in operations(document):
+        listed = {
+            code
+            for body in operation["responses"].values()
+            for code in body.get("content", {}).get("application/problem+json", {}).get("examples", ())
+        }
+        where = f"{method} {path}"
+        line = re.search(r"^Problems: (.*?)\.$", pages[where], flags=re.DOTALL | re.MULTILINE)
+        named = set(re.findall(r"`(\w+)`", line[1])) if line else set()
+        if line and line[1] == "as above":
+            continue
+        assert named == listed - {*CALLER, *BODY, "HOST_UNKNOWN"}, where

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-import psycopg
 import pytest
 
 from tests.api.stage import Api, assert_problem, picture, place_for
 from tests.service.processes import wait_for
+from tests.service.test_web_readiness import Switch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +39,7 @@ def test_too_many_tasks_are_refused_and_nothing_is_held_for_them(narrow_api: Api
     for user in ("ada", "bob", "carol"):
         # Each name a bucket of its own: the rate must not be what refuses.
         narrow_api.server.operate("credits.grant", user_id=user, amount=100, reason="test", by="test")
-    service = {"role": "service", "headers": {"Longtake-User": "ada"}}
+    service: dict[str, Any] = {"role": "service", "headers": {"Longtake-User": "ada"}}
     tasks = [narrow_api.generate(user="shop", **service).json["id"] for _ in range(2)]
     before = narrow_api.written()
 
@@ -60,37 +62,32 @@ def test_an_upload_that_is_too_large_is_refused(narrow_api: Api) -> None:
     assert narrow_api.written()["assets"] == 0
 
 
-@pytest.fixture
-def cut_off(postgresql_server: PostgresqlServer, tmp_path: Path) -> Iterator[tuple[Api, str]]:
-    """A server on PostgreSQL, and the name of its database."""
-    url = postgresql_server.new_database()
-    place = place_for(tmp_path, url)
-    try:
-        with place.server("--no-worker") as server:
-            yield Api(place, server), url.split("?", maxsplit=1)[0].rsplit("/", 1)[1]
-    finally:
-        postgresql_server.drop_database(url)
-
-
 def test_while_the_database_is_away_the_answer_is_503_and_the_same_key_works_later(
-    cut_off: tuple[Api, str], postgresql_server: PostgresqlServer
+    tmp_path: Path, postgresql_url: str, postgresql_server: PostgresqlServer
 ) -> None:
-    api, name = cut_off
-    api.grant("ada", 100)
-
-    def open_to_us(*, allowed: bool) -> None:
-        with psycopg.connect(postgresql_server.url("postgres"), autocommit=True) as connection:
-            connection.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS {allowed}".encode())
-            ours = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
-            connection.execute(ours, (name,))
-
-    open_to_us(allowed=False)
-    for answer in (api.generate(key="later"), api.ask("GET", "/v1/tasks"), api.ask("POST", "/v1/conversations", {})):
-        assert_problem(answer, 503, "DATABASE_UNAVAILABLE")
-        assert int(answer.headers["retry-after"]) >= 1
-        assert answer.json["hint"]
-    assert api.ask("GET", "/healthz", user=None).status == 200
-    open_to_us(allowed=True)
-    accepted = wait_for(lambda: (found := api.generate(key="later")).status == 202 and found, "the database's return")
-    assert "idempotent-replayed" not in accepted.headers
-    assert (api.written()["tasks"], api.balance()) == (1, (96, 4))
+    switch = Switch(postgresql_server.url("postgres"), urlsplit(postgresql_url).path[1:])
+    place = place_for(tmp_path, postgresql_url)
+    with place.server("--no-worker") as server:
+        api = Api(place, server)
+        api.grant("ada", 100)
+        switch.off()
+        asked = [
+            lambda: api.generate(key="later"),
+            lambda: api.ask("GET", "/v1/tasks"),
+            lambda: api.ask("POST", "/v1/conversations", {}),
+            lambda: api.ask("GET", "/v1/models"),
+        ]
+        with ThreadPoolExecutor() as pool:
+            answers = list(pool.map(lambda one: one(), asked))
+        for answer in answers:
+            assert_problem(answer, 503, "DATABASE_UNAVAILABLE")
+            assert int(answer.headers["retry-after"]) >= 1
+            assert answer.json["hint"]
+            # Where the database is, and under what name, is nobody's business outside.
+            assert answer.json["detail"] == "PostgreSQL cannot be reached."
+        assert_problem(api.ask("GET", "/readyz", user=None), 503, "NOT_READY")
+        assert api.ask("GET", "/healthz", user=None).status == 200
+        switch.on()
+        accepted = wait_for(lambda: (found := api.generate(key="later")).status == 202 and found, "its return")
+        assert "idempotent-replayed" not in accepted.headers
+        assert (api.written()["tasks"], api.balance()) == (1, (96, 4))

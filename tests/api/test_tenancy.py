@@ -89,9 +89,8 @@ def test_another_users_id_is_as_good_as_none(world: World) -> None:
     before = (world.api.written(), world.api.balance("bob"))
     tried = 0
     for method, path, operation in owned(world):
-        role = "admin" if path.startswith(FOR_OPERATORS) else "user"
-        if role == "admin":
-            continue
+        if path.startswith(FOR_OPERATORS):
+            continue  # whoever may use these may name anybody; others are refused below
         foreign = world.call(method, path, operation, world.bobs)
         absent = world.call(method, path, operation, nothing)
         where = f"{method} {path}"
@@ -164,7 +163,8 @@ def test_ids_that_come_elsewhere_are_all_known(world: World) -> None:
         for content in operation.get("requestBody", {}).get("content", {}).values():
             if reference := content["schema"].get("$ref"):
                 schema = world.document["components"]["schemas"][reference.rpartition("/")[2]]
-                found |= {f"{method} {path} {name}" for name, field in schema["properties"].items() if "uuid" in str(field)}
+                names = [name for name, field in schema["properties"].items() if "uuid" in str(field)]
+                found |= {f"{method} {path} {name}" for name in names}
     assert found == ELSEWHERE
 
 
@@ -209,11 +209,12 @@ def test_lists_show_nothing_of_others(world: World) -> None:
 def test_a_signed_link_opens_one_file_and_no_other(world: World) -> None:
     mine = world.api.ask("POST", "/v1/references", body=picture(), headers={"Content-Type": "image/png"}).json
     query = mine["url"].partition("?")[2]
-    assert world.api.ask("GET", f"{OWN_FILE.format(asset_id=mine['id'])}?{query}", user=None).status == 200
+    file = OWN_FILE.format(asset_id=mine["id"])
+    assert world.api.ask("GET", f"{file}?{query}", user=None).status == 200
     foreign = world.api.ask("GET", f"{OWN_FILE.format(asset_id=world.bobs['asset_id'])}?{query}", user=None)
     assert_problem(foreign, 403, "LINK_INVALID")
     forged = query.replace("expires=1", "expires=2")
-    assert_problem(world.api.ask("GET", f"{OWN_FILE.format(asset_id=mine['id'])}?{forged}", user=None), 403, "LINK_INVALID")
+    assert_problem(world.api.ask("GET", f"{file}?{forged}", user=None), 403, "LINK_INVALID")
 
 
 def test_a_service_acts_for_the_user_it_names_and_sees_nothing_else(world: World) -> None:

@@ -31,14 +31,17 @@ if TYPE_CHECKING:
 LANES = ("kie.submit", "kie.query", "gemini.submit", "gemini.query")
 #: Wishes come in during this part of the time; the rest of it kills what they have become.
 SUBMITTING_PART = 0.9
-#: The mean from ready to the next kill: longer than the longest single call, so that no task is always hit.
-KILL_SECONDS = {"sqlite": 7.0, "postgresql": 12.0}
+#: The longest single call has this much after each start: a job that was there at three kills, the last time alone,
+#: would rightly be taken for what kills workers.
+CALL_SECONDS = 2.5
+#: And then the mean until the next kill.
+KILL_SECONDS = {"sqlite": 6.0, "postgresql": 10.0}
 #: This part of all starts is cut off within so many seconds.
 STARTING_PART, STARTING_SECONDS = 0.15, 3.0
 SECONDS = {"image": 1.0, "video": 4.0, "gemini-3.1-flash-image": 0.3}
 #: After the last fault: a callback that nobody heard is tried for eight seconds more.
 CALLBACK_SECONDS = 12.0
-DRAIN_SECONDS = 150.0
+DRAIN_SECONDS = 240.0
 LOOK_SECONDS = 2.0
 WATCH_SECONDS = 3.0
 WATCHED_LOOKS = 6
@@ -81,7 +84,8 @@ class GenerationKills:
                 await asyncio.sleep(dice.uniform(0, STARTING_SECONDS))
             else:
                 await one.until_it_works()
-                await asyncio.sleep(min(dice.expovariate(1 / mean), until - time.monotonic()))
+                spared = CALL_SECONDS + dice.expovariate(1 / mean)
+                await asyncio.sleep(min(spared, until - time.monotonic()))
             one.kill()
             one.start()
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from longtake import open_database
 from longtake.credits import audit
+from longtake.generation.kinds import OF_A_TASK
 from tests.faults.generation_books import Books
 from tests.faults.generation_files import check_files
 from tests.faults.generation_processes import SECRET
@@ -29,6 +30,7 @@ OWN_CODES = frozenset((
     "CRASHED", "UNEXPECTED", "TIME_LIMIT", "SETTLE_FAILED", "NOT_AN_OUTCOME", "TIMEOUT", "TASK_NOT_FOUND", "NO_RESULT",
     "MEDIA_REFUSED", "PROVIDER_ID_REUSED", "PROVIDER_GONE", "MODEL_GONE",
 ))  # fmt: skip
+LEAST_KILLS = 3
 ENDS = {"completed": "capture", "failed": "release", "cancelled": "release"}
 
 
@@ -38,6 +40,8 @@ def reckon(story: Story) -> list[str]:
     findings = [] if command.returncode == 0 else [f"longtake credits audit: {command.stdout}{command.stderr}"]
     story.processes.stop()
     books = Books.read(story.database_url)
+    if story.processes.kills < LEAST_KILLS:
+        findings.append(f"only {story.processes.kills} kills: that proves nothing")
     findings += [f"stuck: {one}" for one in story.stuck]
     findings += story.processes.complaints
     findings += [f"surprise: {one}" for one in story.callers.surprises]
@@ -120,11 +124,18 @@ def _events(_story: Story, books: Books) -> Iterator[str]:
 
 
 def _jobs(_story: Story, books: Books) -> Iterator[str]:
-    """No job was ended because workers died, and no handler or settle made a mistake."""
-    yield from (f"a {kind} ended with {error}" for kind, error in books.failed_jobs if "CRASHED" in error)
+    """No job of a task was ended because workers died, and no handler or settle made a mistake.
+
+    A copy may be: it is not the task's end, and whoever wants it has it tried again.
+    """
+    yield from (f"a {kind} ended with {error}" for kind, error in books.failed_jobs if _is_crash_of_task(kind, error))
     for kind, error in books.attempt_errors:
         if any(word in error for word in ("UNEXPECTED", "SETTLE_FAILED", "NOT_AN_OUTCOME")):
             yield f"a try of {kind} ended with {error}"
+
+
+def _is_crash_of_task(kind: str, error: str) -> bool:
+    return "CRASHED" in error and kind in OF_A_TASK
 
 
 def _submits(story: Story, books: Books) -> Iterator[str]:

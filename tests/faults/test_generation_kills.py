@@ -18,7 +18,7 @@ TASKS = 200
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(900)
 async def test_killed_at_random_times_every_accepted_task_ends_once_and_is_paid_once(
     database_url: str, tmp_path: Path
 ) -> None:

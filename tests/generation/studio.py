@@ -119,6 +119,7 @@ class Studio:
 
     async def follow(self, task_id: str, *, polls: int = 20) -> Task:
         """Work and let time pass until the task has ended."""
+        task = await self.task(task_id)
         for _ in range(polls):
             await self.step()
             task = await self.task(task_id)

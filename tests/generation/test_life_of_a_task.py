@@ -60,7 +60,8 @@ async def test_a_task_of_each_provider_is_completed_charged_and_told(studio: Stu
 
     shown = await studio.generation.show(USER, task_id)
     assert len(shown["results"]) == 1
-    assert shown["results"][0]["url"].startswith("http")
+    # Google's files want the key, which readers do not get: they wait for our copy.
+    assert (shown["results"][0]["url"] is None) == (model == "veo-3.1-fast")
     assert shown["credits"]["state"] == "captured"
 
 

@@ -26,7 +26,7 @@ async def lanes(studio: Studio) -> dict[str, Any]:
 async def test_f36_errors_of_the_provider_only_delay_the_task(studio: Studio, route: str) -> None:
     rule = studio.sandbox.faults("status", status=503, route=route, times=3)
     task_id = await studio.submit()
-    seen = set()
+    task, seen = await studio.task(task_id), set()
     for _ in range(8):
         await studio.step()
         task = await studio.task(task_id)

@@ -93,7 +93,11 @@ async def test_x5_a_reference_is_handed_over_as_an_address_that_the_provider_fet
 async def test_x5_without_a_public_address_such_a_reference_is_refused_before_anything_is_held(studio: Studio) -> None:
     references = References(studio.database, studio.engine, studio.capabilities.storage)
     asset = await references.add(USER, picture(), "image/png")
+    cancelled = await studio.submit(model="nano-banana-edit", references=[asset.id])
+    await studio.generation.cancel(USER, cancelled)
     object.__setattr__(studio.generation, "reachable", False)
     with pytest.raises(PublicAddressMissing):
         await studio.ask(model="nano-banana-edit", references=[asset.id])
+    with pytest.raises(PublicAddressMissing):
+        await studio.generation.retry(USER, cancelled, None, "request-2")
     assert await studio.balance() == (CREDITS, 0)

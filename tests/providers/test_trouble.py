@@ -197,6 +197,16 @@ async def test_an_answer_that_is_not_the_providers_is_read_by_its_status(
 
 
 @pytest.mark.parametrize("name", WITH_TASKS)
+@pytest.mark.parametrize("body", [b"<html>", b'{"timestamp": 1, "status": 404, "error": "Not Found"}'])
+async def test_a_404_that_is_not_the_providers_says_nothing_about_the_task(
+    client: HttpClient, name: str, body: bytes
+) -> None:
+    async with running(saying(answer(404, body))) as server:
+        error = await error_of_query(pointed_at(server.url, client)[name], "operations/1")
+    assert type(error) is ProviderUnavailable
+
+
+@pytest.mark.parametrize("name", WITH_TASKS)
 @pytest.mark.parametrize("kind", ["drop", "truncated", "html", "garbage", "empty", "endless"])
 async def test_a_query_that_fails_may_be_asked_again(
     providers: Providers, sandbox: SandboxProcess, name: str, kind: str

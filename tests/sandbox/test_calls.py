@@ -66,6 +66,12 @@ def test_accepted_tasks_are_listed_with_their_callback(sandbox: SandboxProcess, 
     assert found["state"] in {"waiting", "queuing", "generating", "success"}
 
 
+def test_a_reference_in_the_query_of_a_callback_is_noted(sandbox: SandboxProcess, kie: Kie) -> None:
+    task = kie.create("a fox", callback="http://127.0.0.1:9/v1/callbacks/kie?reference=tsk_3")
+    [submit] = sandbox.calls(route="submit", reference="tsk_3")
+    assert submit["task"] == task
+
+
 def test_the_oldest_calls_make_room() -> None:
     log = CallLog(3)
     for number in range(5):

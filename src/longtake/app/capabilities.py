@@ -76,7 +76,7 @@ class Capabilities:
     def links(self, own_url: str = "") -> AssetLinks:
         """Return the maker of links; without a public address they lead to this very server."""
         public = self._settings.public_url or own_url
-        return AssetLinks(self.storage, self._link_secret(), public, self._clock)
+        return AssetLinks(self.storage, self._link_secret(), public, self._clock, self._needs_key)
 
     def kinds(self) -> list[JobKind]:
         """Return all job kinds."""
@@ -147,6 +147,9 @@ class Capabilities:
         """Let go of connections."""
         await self.client.close()
         await self.storage.close()
+
+    def _needs_key(self, url: str) -> bool:
+        return any(provider.download_headers(url) for provider in self.providers.values())
 
     def _callback_url(self, task: Task) -> str | None:
         """Return where the provider may tell of the task; None when nobody outside can reach us."""

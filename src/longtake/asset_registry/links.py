@@ -12,6 +12,8 @@ from urllib.parse import urlencode, urlsplit
 from longtake.errors import LinkInvalid
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from longtake.asset_registry.assets import Asset
     from longtake.clock import Clock
     from longtake.storage import Storage
@@ -26,11 +28,19 @@ class AssetLinks:
     signed with ``secret``. Whoever has a link can read that one file until it expires, and nothing else.
     """
 
-    def __init__(self, storage: Storage, secret: bytes, public_url: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        secret: bytes,
+        public_url: str,
+        clock: Clock,
+        needs_key: Callable[[str], bool] = lambda _url: False,
+    ) -> None:
         self._storage = storage
         self._secret = secret
         self._public_url = public_url.rstrip("/")
         self._clock = clock
+        self._needs_key = needs_key
 
     async def url(self, asset: Asset, seconds: float = LINK_SECONDS) -> str | None:
         """Return an address of the asset's file, or None when it cannot be had."""
@@ -42,6 +52,9 @@ class AssetLinks:
     def source_url(self, asset: Asset) -> str | None:
         """Return the provider's address while it lives; nothing but http and https is ever handed on."""
         if asset.source_url is None or urlsplit(asset.source_url).scheme not in {"http", "https"}:
+            return None
+        if self._needs_key(asset.source_url):
+            # Only we can open it; readers wait for our copy.
             return None
         expires = asset.source_expires_at
         return asset.source_url if expires is None or expires > self._clock.now() else None

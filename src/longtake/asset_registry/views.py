@@ -22,25 +22,19 @@ SAVE_STATES = {
 
 _ID = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
 _MOMENT = "2026-01-01T12:00:00Z"
+ASSET_EXAMPLE: dict[str, Any] = {
+    "id": _ID, "task_id": None, "role": "reference", "kind": "image", "position": 0,
+    "url": f"https://media.example.com/v1/assets/{_ID}/content?expires=1767269100&signature=…",
+    "save_state": "success", "save_attempts": 0, "save_error": None, "content_type": "image/png", "size": 182734,
+    "checksum": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "width": 1024, "height": 1024,
+    "duration_seconds": None, "created_at": _MOMENT, "saved_at": _MOMENT,
+}  # fmt: skip
 
 
 class AssetView(BaseModel):
     """A media file that we keep, or are about to keep."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": _ID, "task_id": None, "role": "reference", "kind": "image", "position": 0,
-                    "url": f"https://media.example.com/v1/assets/{_ID}/content?expires=1767269100&signature=…",
-                    "save_state": "success", "save_attempts": 0, "save_error": None, "content_type": "image/png",
-                    "size": 182734, "checksum": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-                    "width": 1024, "height": 1024, "duration_seconds": None, "created_at": _MOMENT,
-                    "saved_at": _MOMENT,
-                }
-            ]
-        }
-    )  # fmt: skip
+    model_config = ConfigDict(json_schema_extra={"examples": [ASSET_EXAMPLE]})
 
     id: str
     task_id: str | None

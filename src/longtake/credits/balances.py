@@ -84,5 +84,5 @@ def change_balances(tx: Transaction, changes: Mapping[str, Balance]) -> dict[str
 def _insufficient(tx: Transaction, user_id: str, price: int) -> InsufficientCredits:
     now = balance(tx, user_id)
     return InsufficientCredits(
-        f"This costs {price:,} credits and {now.available:,} are available.", balance=now.available, price=price
+        f"{price:,} credits are needed and {now.available:,} are available.", balance=now.available, price=price
     )

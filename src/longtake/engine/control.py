@@ -47,9 +47,14 @@ def cancel_of_subject(tx: Transaction, engine: Engine, subject: str, kinds: Sequ
         cancel(tx, engine, job_id, reason)
 
 
-def hurry(tx: Transaction, engine: Engine, kind: str, keys: Sequence[str]) -> int:
-    """Make waiting jobs due now: there is reason to believe that looking is worth it. Returns how many there were."""
-    waiting = (jobs.c.kind == kind, jobs.c.key.in_(keys), jobs.c.state == "ready", jobs.c.due_at > NOW)
+def hurry(tx: Transaction, engine: Engine, kind: str, keys: Sequence[str], *, untroubled: bool = False) -> int:
+    """Make waiting jobs due now: there is reason to believe that looking is worth it. Returns how many there were.
+
+    ``untroubled`` leaves those alone that wait because something went wrong: their wait has a reason of its own.
+    """
+    waiting = [jobs.c.kind == kind, jobs.c.key.in_(keys), jobs.c.state == "ready", jobs.c.due_at > NOW]
+    if untroubled:
+        waiting.append(jobs.c.error.is_(None))
     hurried = tx.execute(update(jobs).where(*waiting).values(due_at=NOW)).rowcount
     if hurried:
         signal_after_commit(tx, engine, "jobs")

@@ -1,5 +1,6 @@
 """The job ``generation.attach``: a submit whose answer was lost, found again by what callbacks said.
 
+An answer may also come after it was given up for lost, from a worker that was thought dead: then it is on record.
 A callback is only a hint. Each remote id it names is asked for; one that our key can see, and that no other task has,
 is taken. A callback that comes just when a look for an earlier one ends cannot enqueue another; the next sweep does.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 
-from sqlalchemy import literal_column, select
+from sqlalchemy import ColumnElement, and_, literal_column, or_, select
 
 from longtake.db import Database, Transaction
 from longtake.db.dialects import later
@@ -20,7 +21,7 @@ from longtake.engine.outcomes import Done, Outcome
 from longtake.errors import ProviderError, ProviderTaskNotFound
 from longtake.generation.kinds import ATTACH
 from longtake.generation.models import Model
-from longtake.generation.submissions import record_accepted, reported_ids
+from longtake.generation.submissions import find_lost, record_accepted
 from longtake.generation.submitting import Started, start_task
 from longtake.generation.tables import submissions, tasks
 from longtake.generation.trouble import Breaker, wait_out
@@ -56,7 +57,10 @@ class Attaching:
     async def run(self, job: Job) -> Outcome:
         """Ask for each remote id that was reported."""
         provider, task_id = self._providers[job.args["provider"]], str(job.key)
-        for provider_task_id in await self._database.read(reported_ids, task_id):
+        lost = await self._database.read(find_lost, task_id)
+        if lost.accepted is not None:
+            return Done(data=Started(lost.accepted))
+        for provider_task_id in lost.reported:
             try:
                 await provider.query(provider_task_id)
             except ProviderTaskNotFound:
@@ -78,10 +82,15 @@ class Attaching:
 
 
 def look_again(tx: Transaction, engine: Engine, providers: Mapping[str, Provider]) -> None:
-    """Enqueue a look for every lost submit of which a callback told lately; where one is under way it stays the one."""
-    told = (submissions.c.fact == "reported", submissions.c.at > later(-REPORT_SECONDS))
+    """Enqueue a look for every lost submit whose answer came late, or of which a callback told lately.
+
+    Where a look is under way it stays the one.
+    """
+    lately = and_(submissions.c.fact == "reported", submissions.c.at > later(-REPORT_SECONDS))
+    told = or_(submissions.c.fact == "accepted", lately)
     # Written as the index of these few rows has it, so that SQLite sees that it fits.
-    lost = (literal_column("needs_review"), tasks.c.status == "pending", tasks.c.provider.in_(sorted(providers)))
+    review: ColumnElement[bool] = literal_column("needs_review")
+    lost = (review, tasks.c.status == "pending", tasks.c.provider.in_(sorted(providers)))
     found = select(tasks.c.id, tasks.c.provider).distinct().join(submissions, submissions.c.task_id == tasks.c.id)
     engine.enqueue_many(
         tx,
@@ -93,6 +102,6 @@ def look_again(tx: Transaction, engine: Engine, providers: Mapping[str, Provider
                 lane=providers[row.provider].query_lane.name,
                 subject=row.id,
             )
-            for row in tx.execute(found.where(*lost, *told).order_by(tasks.c.id))
+            for row in tx.execute(found.where(*lost, told).order_by(tasks.c.id))
         ],
     )

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from longtake.asset_registry import AssetView
+from longtake.asset_registry.views import ASSET_EXAMPLE, AssetView
 
 STATUS = Literal["pending", "running", "completed", "failed", "cancelled"]
 TASK_ID = "019a8f6e-5d0c-7c41-9f53-0f6d1f2b7a10"
@@ -71,12 +71,20 @@ _TASK: dict[str, Any] = {
     "ended_at": None, "retry_of": None, "request_id": "fox-1",
     "urls": {"self": f"/v1/tasks/{TASK_ID}", "cancel": f"/v1/tasks/{TASK_ID}/cancel"},
 }  # fmt: skip
+_COMPLETED: dict[str, Any] = {
+    **_TASK,
+    "status": "completed",
+    "progress": None,
+    "results": [{**ASSET_EXAMPLE, "task_id": TASK_ID, "role": "result"}],
+    "credits": {"price": 4, "refunded": 0, "state": "captured"},
+    "ended_at": "2026-01-01T12:00:14.207310Z",
+}
 
 
 class TaskAnswer(BaseModel):
     """A task, the same everywhere. A completed one has its files in `results`."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_TASK]})
+    model_config = ConfigDict(json_schema_extra={"examples": [_TASK, _COMPLETED]})
 
     id: str = Field(examples=[TASK_ID])
     status: STATUS

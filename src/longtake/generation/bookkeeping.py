@@ -11,16 +11,18 @@ from longtake.db import Transaction
 from longtake.db.dialects import NOW, Json
 from longtake.engine.events import append_event
 from longtake.engine.lane_store import pause_lane
-from longtake.generation.tables import tasks
+from longtake.generation.tables import UNFINISHED, tasks
 from longtake.generation.trouble import Trouble
 from longtake.providers.provider import Provider
 
 
-def count_polls(tx: Transaction, task_ids: Sequence[str]) -> None:
-    """Note that the tasks were asked about."""
-    if task_ids:
-        asked = tasks.c.id.in_(sorted(task_ids))
-        tx.execute(update(tasks).where(asked).values(poll_count=tasks.c.poll_count + 1, last_polled_at=NOW))
+def count_polls(tx: Transaction, task_ids: Sequence[str]) -> set[str]:
+    """Note that the tasks were asked about; return those that are unfinished. The others need not be asked again."""
+    if not task_ids:
+        return set()
+    asked = (tasks.c.id.in_(sorted(task_ids)), tasks.c.status.in_(UNFINISHED))
+    counted = update(tasks).where(*asked).values(poll_count=tasks.c.poll_count + 1, last_polled_at=NOW)
+    return set(tx.execute(counted.returning(tasks.c.id)).scalars())
 
 
 def write_progress(tx: Transaction, progress: Mapping[str, float | None]) -> None:
@@ -48,8 +50,8 @@ def write_trouble(tx: Transaction, provider: Provider, troubles: Mapping[str, Tr
         {"task": task_id, "new_trouble": {"code": one.code, "message": one.message}}
         for task_id, one in sorted(troubles.items())
     ]
-    write = update(tasks).where(tasks.c.id == bindparam("task")).values(trouble=bindparam("new_trouble", type_=Json))
-    tx.execute(write, rows)
+    waiting = (tasks.c.id == bindparam("task"), tasks.c.status.in_(UNFINISHED))
+    tx.execute(update(tasks).where(*waiting).values(trouble=bindparam("new_trouble", type_=Json)), rows)
     for one in {(one.code, one.pause, one.alert): one for one in troubles.values()}.values():
         _act_on(tx, provider, one)
 
@@ -60,8 +62,9 @@ def _act_on(tx: Transaction, provider: Provider, trouble: Trouble) -> None:
     for lane in paused:
         pause_lane(tx, lane, trouble.code)
     if trouble.alert:
-        resume = "".join(f" Then `longtake lanes resume {lane}`." for lane in paused)
-        raise_alert(tx, Severity.CRITICAL, trouble.code, f"{trouble.message}{resume}", subject=provider.name)
+        resume = f" When that is mended: `longtake lanes resume {' '.join(paused)}`." if paused else ""
+        message = f"{trouble.message.rstrip('.')}.{resume}"  # a provider's own words may end without a full stop
+        raise_alert(tx, Severity.CRITICAL, trouble.code, message, subject=provider.name)
 
 
 def alert_about_unknown(tx: Transaction, task_id: str, provider: str, reason: str) -> None:

@@ -51,7 +51,7 @@ def take_hint(tx: Transaction, engine: Engine, provider: Provider, task_id: str,
             return "another id"
         if row.ago is not None and -row.ago < REST_SECONDS:
             return "asked just now"
-        return "hurried" if hurry(tx, engine, POLL, [task_id]) else "being asked"
+        return "hurried" if hurry(tx, engine, POLL, [task_id], untroubled=True) else "not hurried"
     if not record_report(tx, task_id, provider.name, provider_task_id):
         return "too many reports"
     if row.needs_review:

@@ -19,7 +19,7 @@ from longtake.engine.events import append_event
 from longtake.errors import InvalidReferences, TooManyTasks
 from longtake.generation.kinds import SUBMIT
 from longtake.generation.requests import CheckedRequest
-from longtake.generation.tables import UNFINISHED, tasks
+from longtake.generation.tables import IS_UNFINISHED, tasks
 from longtake.generation.views import Task, task_from
 
 PROMPT_IN_EVENT = 200
@@ -114,7 +114,7 @@ def _values(new: NewTask, message_id: str | None, limits: Limits) -> dict[str, A
 
 
 def _require_room(tx: Transaction, user_id: str, most: int) -> None:
-    mine = select(tasks.c.id).where(tasks.c.user_id == user_id, tasks.c.status.in_(UNFINISHED)).limit(most)
+    mine = select(tasks.c.id).where(tasks.c.user_id == user_id, IS_UNFINISHED).limit(most)
     if tx.execute(select(func.count()).select_from(mine.subquery())).scalar_one() >= most:
         raise TooManyTasks(f"{most:,} tasks are under way for this user; wait until some have ended.", limit=most)
 

@@ -34,7 +34,7 @@ class Estimates:
         self._database = database
         self._clock = clock
         self._models = models
-        self._known: dict[str, Estimate] = {}
+        self._known = dict.fromkeys(models, NONE_YET)
         self._read_at = -math.inf
 
     async def all(self) -> dict[str, Estimate]:

@@ -10,10 +10,11 @@ import structlog
 
 from longtake.asset_registry import NewAsset
 from longtake.db import Transaction
+from longtake.engine.control import cancel
 from longtake.engine.engine import Engine
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import Exponential, JobKind, Settlement
-from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
+from longtake.engine.outcomes import Done, Fail, Outcome, Retry, Snooze
 from longtake.errors import LongtakeError, ProviderError, ProviderTaskNotFound, ProviderUnavailable
 from longtake.generation.bookkeeping import alert_about_word, count_polls, write_progress
 from longtake.generation.endings import Successful
@@ -111,9 +112,16 @@ class Polling:
                     alert_about_word(tx, provider, word)
                 case Polled(progress=value) if value is not None or one.job.memo:
                     progress[task_id] = value
-        count_polls(tx, [str(one.job.key) for one in settlements])
+        unfinished = count_polls(tx, [str(one.job.key) for one in settlements])
+        self._stop_following(tx, [one for one in settlements if one.job.key not in unfinished])
         tally.write(tx, self._engine(), self._providers)
         write_progress(tx, progress)
+
+    def _stop_following(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
+        """End polls whose task has ended: it did so while its submit became this poll, or somebody retried the job."""
+        for one in settlements:
+            if isinstance(one.outcome, Snooze | Retry):
+                cancel(tx, self._engine(), one.job.id, "its task has ended")
 
 
 def _results(job: Job, files: Sequence[MediaUrl], expires_in: float) -> list[NewAsset]:

@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from longtake.db import Transaction
 from longtake.errors import NotFound
-from longtake.generation.tables import UNFINISHED, tasks
+from longtake.generation.tables import IS_UNFINISHED, tasks
 from longtake.generation.views import Task, task_from
 
 PENDING_LIMIT = 500
@@ -35,7 +35,7 @@ def get_task(tx: Transaction, user_id: str, task_id: str) -> Task:
 
 def unfinished_tasks(tx: Transaction, user_id: str) -> list[Task]:
     """Return all unfinished tasks of the user, oldest first."""
-    mine = (tasks.c.user_id == user_id, tasks.c.status.in_(UNFINISHED))
+    mine = (tasks.c.user_id == user_id, IS_UNFINISHED)
     rows = tx.execute(select(tasks).where(*mine).order_by(tasks.c.id).limit(PENDING_LIMIT))
     return [task_from(row) for row in rows]
 

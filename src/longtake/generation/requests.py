@@ -69,9 +69,11 @@ def check_request(
     """Return the request as it will be carried out, or raise what is wrong with it."""
     least, most = model.references
     if not least <= len(references) <= most or len(set(references)) != len(references):
-        wanted = f"{least}" if least == most else f"{least} to {most}"
+        wanted = f"{least} to {most}" if least < most else f"{most}" if most else "no"
+        # Whoever gives one twice reads why it does not count.
+        different = "different " if len(set(references)) != len(references) else ""
         raise InvalidReferences(
-            f"{model.name} takes {wanted} different reference images; {len(references)} were given.",
+            f"{model.name} takes {wanted} {different}reference images; given: {len(references)}.",
             least=least,
             most=most,
         )

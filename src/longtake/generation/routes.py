@@ -83,7 +83,8 @@ def _submitting(generation: Generation) -> APIRouter:
     answers: dict[int | str, dict[str, Any]] = {
         200: {"model": TaskAnswer, "description": "The task has ended while the request waited"},
         202: {"model": TaskAnswer, "description": "The task is written and will be followed"},
-    } | problems(*CALLER, *BODY, *_REFUSED, "PREFERENCE_INVALID")
+        **problems(*CALLER, *BODY, *_REFUSED, "PREFERENCE_INVALID"),
+    }
 
     @router.post("/images/generate", status_code=202, responses=answers, summary="Make an image")
     async def generate_image(

@@ -63,6 +63,7 @@ class Generation:
         model = self.offer.find(old.model, old.type)
         # Checked again: the model's limits may have changed since.
         request = check_request(model, old.prompt, old.parameters, old.references, old.conversation_id)
+        self._require_reachable(request)
         new = NewTask.of(user_id, request, self.lane_of(request), request_id, retry_of=old.id)
         return await self.database.run(_submit, self.engine, new, self.limits, key)
 

@@ -39,6 +39,14 @@ class Beginning:
 
 
 @dataclass(frozen=True, slots=True)
+class Lost:
+    """A submit whose answer was lost: the remote id that came all the same, and those that callbacks named."""
+
+    accepted: str | None = None
+    reported: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RunningLimit:
     """How many tasks an account, which may have several providers, runs at once."""
 
@@ -103,6 +111,16 @@ def record_report(tx: Transaction, task_id: str, provider: str, provider_task_id
         return False
     _add(tx, task_id, provider, "reported", provider_task_id)
     return True
+
+
+def find_lost(tx: Transaction, task_id: str) -> Lost:
+    """Return what is known by now of a submit whose answer was lost; nothing of one that goes on, or has ended."""
+    lost = (tasks.c.id == task_id, tasks.c.status == "pending", tasks.c.needs_review)
+    if tx.execute(select(tasks.c.id).where(*lost)).first() is None:
+        return Lost()
+    came = (submissions.c.task_id == task_id, submissions.c.fact == "accepted")
+    accepted = tx.execute(select(submissions.c.provider_task_id).where(*came)).scalar()
+    return Lost(accepted, reported_ids(tx, task_id))
 
 
 def reported_ids(tx: Transaction, task_id: str) -> Sequence[str]:

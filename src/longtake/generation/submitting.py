@@ -19,7 +19,7 @@ from longtake.engine.events import append_event
 from longtake.engine.jobs import Job, JobRequest, Priority
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
-from longtake.engine.persistence import persistently
+from longtake.engine.persistence import PASSING
 from longtake.errors import (
     LongtakeError,
     MediaRefused,
@@ -30,6 +30,7 @@ from longtake.errors import (
 )
 from longtake.generation.bookkeeping import alert_about_reused_id, alert_about_unknown, resolve_unknown
 from longtake.generation.endings import Successful
+from longtake.generation.facts import Facts
 from longtake.generation.intervals import first_poll
 from longtake.generation.kinds import ATTACH, POLL, SUBMIT
 from longtake.generation.models import Model
@@ -85,6 +86,7 @@ class Submitting:
         source: random.Random,
     ) -> None:
         self._database = database
+        self._facts = Facts(database)
         self._engine = engine
         self._providers = providers
         self._models = models
@@ -132,7 +134,7 @@ class Submitting:
             await self._note(task, "refused", error)
             self._breaker.answered(provider.name)
             return Fail(error.fail_code, error.message)
-        except (ProviderError, StorageUnavailable) as error:
+        except (ProviderError, StorageUnavailable, *PASSING) as error:
             await self._note(task, "refused", error)
             return wait_out(error, job, provider.name, self._breaker, self._random)
         except LongtakeError as error:
@@ -159,8 +161,7 @@ class Submitting:
 
     async def _accepted(self, task: Task, answer: Accepted) -> Outcome:
         """Write the remote id at once, lease or no lease: it is what the money was spent on."""
-        # However long the database is away: this is known nowhere else.
-        owner = await persistently(self._database.run, record_accepted, task.id, task.provider, answer.provider_task_id)
+        owner = await self._facts.write(record_accepted, task.id, task.provider, answer.provider_task_id)
         if owner != task.id:
             log.error("one remote id for two tasks", action="refuse", task_id=task.id, other=owner)
             return Fail(ID_REUSED, f"{task.provider} gave this task the id of another one.")
@@ -197,7 +198,7 @@ class Submitting:
 
     async def _note(self, task: Task, fact: str, error: LongtakeError) -> None:
         detail = f"{error.code}: {error.message}"
-        await persistently(self._database.run, record_answer, task.id, task.provider, fact, detail)
+        await self._facts.write(record_answer, task.id, task.provider, fact, detail)
 
     # -- settling ------------------------------------------------------------------------------------------------
 
@@ -229,8 +230,7 @@ class Submitting:
         ).first()
         if row is None:
             return
-        deadline = later(self._models[row.model].deadline)
-        tx.execute(update(tasks).where(tasks.c.id == task_id).values(deadline_at=deadline))
+        _set_deadline(tx, task_id, self._models.get(row.model))
         alert_about_unknown(tx, task_id, provider.name, unanswered.reason)
         append_event(tx, "task.needs_review", subject=task_id, user_id=row.user_id, data={"status": "pending"})
         # The callback may have come before this was written.
@@ -254,8 +254,7 @@ def start_task(
     row = tx.execute(change.returning(tasks.c.model, tasks.c.type, tasks.c.user_id, tasks.c.request_id)).first()
     if row is None:
         return False
-    deadline = models[row.model].deadline
-    tx.execute(update(tasks).where(tasks.c.id == task_id).values(deadline_at=later(deadline)))
+    _set_deadline(tx, task_id, models.get(row.model))
     resolve_unknown(tx, task_id)
     append_event(tx, "task.running", subject=task_id, user_id=row.user_id, data={"status": "running"})
     follow = JobRequest(
@@ -270,3 +269,9 @@ def start_task(
     )
     engine.enqueue_many(tx, [follow])
     return True
+
+
+def _set_deadline(tx: Transaction, task_id: str, model: Model | None) -> None:
+    """Let the model's deadline run from now; a model that is no longer offered leaves the one there is."""
+    if model is not None:
+        tx.execute(update(tasks).where(tasks.c.id == task_id).values(deadline_at=later(model.deadline)))

@@ -6,11 +6,11 @@ its provider down), it ends all the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import structlog
-from sqlalchemy import Row, select
+from sqlalchemy import Row, Select, select
 
 from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW, seconds_until
@@ -25,8 +25,11 @@ from longtake.generation.attaching import look_again
 from longtake.generation.endings import Unsuccessful, end_tasks
 from longtake.generation.idempotency import forget_old_keys
 from longtake.generation.kinds import OF_A_TASK, POLL, SUBMIT, SWEEP
-from longtake.generation.tables import UNFINISHED, tasks
+from longtake.generation.tables import IS_UNFINISHED, tasks
 from longtake.providers.provider import Provider
+
+if TYPE_CHECKING:
+    from sqlalchemy.sql.elements import ColumnElement
 
 log = structlog.get_logger(__name__)
 
@@ -66,32 +69,54 @@ class Sweeping:
 
 def end_overdue(tx: Transaction, engine: Engine) -> int:
     """End a page of overdue tasks, or have them asked about one last time; return how many ended."""
+    late = select(tasks.c.id).where(*_overdue()).order_by(tasks.c.deadline_at).limit(PAGE)
+    found = list(tx.execute(late).scalars())
+    if not found:
+        return 0
+    free, submitting = _lock_jobs(tx, found)
+    # Read again now that nobody can go on with them: a submit may just have been accepted, and has a new deadline.
+    rows = tx.execute(_columns().where(*_overdue(), tasks.c.id.in_(free)).order_by(tasks.c.id).with_for_update()).all()
+    given_up = [row for row in rows if _is_over(row, submitting)]
+    for row in given_up:
+        cancel_of_subject(tx, engine, row.id, OF_A_TASK, "past its deadline")
+    ended = end_tasks(tx, engine, unsuccessful=[_ending(row) for row in given_up])
+    # One that has just ended has no poll any more.
+    hurry(tx, engine, POLL, [row.id for row in rows if row.status == "running"])
+    return len(ended)
+
+
+def _overdue() -> tuple[ColumnElement[bool], ...]:
+    return IS_UNFINISHED, tasks.c.deadline_at < NOW
+
+
+def _columns() -> Select[Any]:
     late = seconds_until(tasks.c.deadline_at).label("late")
     # Asked about at or after the deadline, and still not done.
     asked = (tasks.c.last_polled_at >= tasks.c.deadline_at).label("asked")
-    overdue = (tasks.c.status.in_(UNFINISHED), tasks.c.deadline_at < NOW)
-    columns = (tasks.c.id, tasks.c.status, tasks.c.type, tasks.c.needs_review, late, asked)
-    rows = tx.execute(select(*columns).where(*overdue).order_by(tasks.c.deadline_at).limit(PAGE)).all()
-    given_up = [row for row in rows if _is_over(tx, row)]
-    waiting = [row.id for row in rows if row.status == "running" and row not in given_up]
-    if waiting:
-        hurry(tx, engine, POLL, waiting)
-    endings = []
-    for row in sorted(given_up, key=lambda one: str(one.id)):
-        # The job first, then the task, as everywhere: nobody deadlocks.
-        cancel_of_subject(tx, engine, row.id, OF_A_TASK, "past its deadline")
-        endings.append(_ending(row))
-    return len(end_tasks(tx, engine, unsuccessful=endings))
+    return select(tasks.c.id, tasks.c.status, tasks.c.type, tasks.c.needs_review, late, asked)
 
 
-def _is_over(tx: Transaction, row: Row[Any]) -> bool:
+def _lock_jobs(tx: Transaction, task_ids: Sequence[str]) -> tuple[list[str], set[str]]:
+    """Keep the tasks' jobs from starting and from ending; return the tasks that are ours so, and those being submitted.
+
+    The jobs first, then the tasks, as everywhere: nobody deadlocks. A task whose job somebody has under way in this
+    very moment is left for the next sweep.
+    """
+    about = (jobs.c.subject.in_(task_ids), jobs.c.kind.in_(OF_A_TASK))
+    ours = set(tx.execute(select(jobs.c.id).where(*about).with_for_update(skip_locked=True)).scalars())
+    live = tx.execute(select(jobs.c.id, jobs.c.subject, jobs.c.kind, jobs.c.state).where(*about)).all()
+    taken = {job.subject for job in live if job.id not in ours}
+    submitting = {job.subject for job in live if job.kind == SUBMIT and job.state == "running"}
+    return [one for one in task_ids if one not in taken], submitting
+
+
+def _is_over(row: Row[Any], submitting: set[str]) -> bool:
     if -row.late > LAST_LOOK_SECONDS or row.needs_review:
         return True
     if row.status == "running":
         return bool(row.asked)
     # A submit that is under way right now is let finish: its answer is worth having.
-    submitting = (jobs.c.kind == SUBMIT, jobs.c.key == str(row.id), jobs.c.state == "running")
-    return tx.execute(select(jobs.c.id).where(*submitting)).first() is None
+    return row.id not in submitting
 
 
 def _ending(row: Row[Any]) -> Unsuccessful:

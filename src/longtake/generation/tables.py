@@ -1,6 +1,18 @@
 """The tables of generation, as Core sees them. Migrations make them; this file only names them."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, MetaData, SmallInteger, Table, Text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ColumnElement,
+    Double,
+    Integer,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    literal_column,
+)
 
 from longtake.db.dialects import Identifier, Instant, Json
 
@@ -43,6 +55,9 @@ tasks = Table(
 )
 
 UNFINISHED = ("pending", "running")
+#: For what looks through all tasks: written as the partial indexes have it, because SQLite does not see that a list of
+#: parameters means the same, and would read the whole table.
+IS_UNFINISHED: ColumnElement[bool] = literal_column("tasks.status IN ('pending', 'running')")
 
 #: What providers were asked and what they answered. Only ever added to, also by a worker that lost its lease: a fact
 #: from outside must not be lost to the fence.

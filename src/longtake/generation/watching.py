@@ -142,4 +142,4 @@ def _ended(tx: Transaction, task_ids: Sequence[str]) -> list[str]:
 
 
 def _hurry(tx: Transaction, engine: Engine, task_ids: Sequence[str]) -> None:
-    hurry(tx, engine, POLL, task_ids)
+    hurry(tx, engine, POLL, task_ids, untroubled=True)

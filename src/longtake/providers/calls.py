@@ -149,15 +149,14 @@ class ProviderCalls:
     def shapeless(self, answer: Answer, *, submitting: bool) -> ProviderError:
         """Return the error for an answer that is not in the provider's own shape: who wrote it, nobody knows.
 
-        A gateway that answers 5xx may have passed the request on before; 503 with Retry-After is one that did not.
+        A gateway that answers 5xx may have passed the request on before; 503 with Retry-After is one that did not. One
+        that answers a query with 404 does not find the provider, and says nothing about the task.
         """
         status, said = answer.status, f"It answered {answer.status}, not in its own form."
         retry_after = self.retry_after(answer)
         match status:
             case 401 | 403:
                 return self.unauthorized(said)
-            case 404 if not submitting:
-                return self.task_not_found()
             case 408:
                 return self.unavailable(said)
             case 429:

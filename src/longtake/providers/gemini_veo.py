@@ -26,9 +26,10 @@ class GeminiVeo(GeminiAccount):
     submits = "once"
 
     def download_headers(self, url: str) -> dict[str, str]:
-        """Return the key for Gemini's own files only: a result's address may be anything."""
+        """Return the key for files under Gemini's own address only: a result's address may be anything."""
+        base = self._calls.base_url
         try:
-            return self._calls.key_headers() if same_origin(url, self._calls.base_url) else {}
+            return self._calls.key_headers() if same_origin(url, base) and url.startswith(f"{base}/") else {}
         except ProviderUnauthorized:
             return {}
 

@@ -7,6 +7,7 @@ import uuid
 import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
 
 from longtake.sandbox.wishes import Wishes
 
@@ -133,5 +134,7 @@ class Tasks:
 
 
 def reference_of(callback_url: str) -> str:
-    """Return the caller's own reference in a callback's address: its last part, without the query."""
-    return callback_url.partition("?")[0].rstrip("/").rpartition("/")[2] if callback_url else ""
+    """Return the caller's own reference in a callback's address: `reference` of its query, else its last part."""
+    address, _, query = callback_url.partition("?")
+    named = parse_qs(query).get("reference")
+    return named[0] if named else address.rstrip("/").rpartition("/")[2]

@@ -171,9 +171,20 @@ def problem(
 def error_response(error: LongtakeError) -> Response:
     """Answer with one of Longtake's own errors."""
     status = next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
-    return problem(
-        status, TITLES[status], error.code, error.message, error.hint, headers=_headers(error), **error.facts
-    )
+    detail = told(error)
+    if detail != error.message:
+        log.warning("the database refused", action="request", code=error.code, error=error.message)
+    return problem(status, TITLES[status], error.code, detail, error.hint, headers=_headers(error), **error.facts)
+
+
+def told(error: LongtakeError) -> str:
+    """Return what callers hear of an error.
+
+    What a database's driver said stands in brackets after our sentence. It may name hosts, roles and files: that is
+    for the log of those who run this server.
+    """
+    sentence, bracket, _driver = error.message.partition(". (")
+    return f"{sentence}." if bracket and isinstance(error, DatabaseError) else error.message
 
 
 def _headers(error: LongtakeError) -> dict[str, str]:

@@ -7,6 +7,7 @@ from sqlalchemy import text
 
 from longtake.db import Database, Transaction
 from longtake.errors import LongtakeError
+from longtake.web.problems import told
 
 ANSWER_SECONDS = 2.0
 OK = "ok"
@@ -49,7 +50,7 @@ class Readiness:
         try:
             return await self._database.read(_version)
         except LongtakeError as error:
-            return f"!{error.message}"
+            return f"!{told(error)}"
 
 
 def _version(tx: Transaction) -> str:

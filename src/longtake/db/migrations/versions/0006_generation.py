@@ -73,6 +73,8 @@ def _tasks() -> None:
     unfinished = "status IN ('pending', 'running')"
     op.create_index("tasks_user", "tasks", ["user_id", "id"])
     op.create_index("tasks_user_status", "tasks", ["user_id", "status", "id"])
+    op.create_index("tasks_user_type", "tasks", ["user_id", "type", "id"])
+    op.create_index("tasks_user_model", "tasks", ["user_id", "model", "id"])
     partial_index("tasks_conversation", "tasks", ["conversation_id", "id"], "conversation_id IS NOT NULL")
     partial_index("tasks_unfinished", "tasks", ["user_id", "id"], unfinished)
     partial_index("tasks_deadline", "tasks", ["deadline_at"], unfinished)
