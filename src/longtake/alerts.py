@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+import structlog
 from sqlalchemy import Column, Integer, Table, Text, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 LIST_LIMIT = 500
 STATES = ("open", "acknowledged", "resolved")
+
+log = structlog.get_logger(__name__)
 
 alerts = Table(
     "alerts",
@@ -67,6 +70,9 @@ def raise_alert(tx: Transaction, severity: Severity, code: str, message: str, su
     )
     row = tx.execute(statement.returning(alerts.c.id, alerts.c.count.label("times"))).one()
     if row.times == 1:
+        tx.after_commit(
+            lambda: log.warning("alert", action="alert", severity=str(severity), code=code, message=message)
+        )
         append_event(tx, "alert.raised", subject=row.id, data={"severity": str(severity), "code": code, "of": subject})
     return str(row.id)
 

@@ -18,6 +18,7 @@ from longtake.errors import (
 )
 from longtake.generation.cancelling import cancel_task
 from longtake.generation.creation import Limits, NewTask, create_task
+from longtake.generation.queries import Filter
 from longtake.generation.requests import check_request
 from longtake.web.problems import error_response
 from tests.generation.studio import CREDITS, USER
@@ -207,3 +208,20 @@ async def test_the_estimate_comes_from_past_runs(studio: Studio) -> None:
     assert models["nano-banana"]["estimate"].runs == 1
     assert models["nano-banana"]["estimate"].median_seconds == pytest.approx(31, abs=3)
     assert models["kling-2.6"]["estimate"].runs == 0
+
+
+@pytest.mark.parametrize("conversation", [False, True])
+async def test_a_list_has_the_newest_of_every_status_asked_for(studio: Studio, *, conversation: bool) -> None:
+    where = await new_conversation(studio) if conversation else None
+    made = [await studio.submit(f"fox {number}", conversation=where) for number in range(6)]
+    for one in (made[0], made[4]):
+        await studio.generation.cancel(USER, one)
+    await studio.follow(made[1])
+    wanted = Filter(("cancelled", "completed", "running"), "image", "nano-banana", where)
+    first = await studio.generation.page(USER, wanted, None, 4)
+    assert [task["id"] for task in first] == made[:1:-1]
+    rest = await studio.generation.page(USER, wanted, made[2], 4)
+    assert [task["id"] for task in rest] == [made[1], made[0]]
+    cancelled = await studio.generation.page(USER, Filter(("cancelled",), None, None, where), None, 4)
+    assert [task["id"] for task in cancelled] == [made[4], made[0]]
+    assert await studio.generation.page("eve", wanted, None, 4) == []

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import SecretStr
 from sqlalchemy import text
 
-from longtake.engine.lane_store import all_lanes
+from longtake.engine.lane_store import all_lanes, pause_lane
 from longtake.generation.cancelling import cancel_task
 from tests.engine.stage import finish
 from tests.generation.studio import CREDITS, USER
@@ -275,3 +276,39 @@ async def test_as_many_as_the_provider_runs_at_once_and_no_more(studio: Studio) 
     assert len(waiting) == 1
     assert ((await studio.task(waiting[0])).trouble or {})["code"] == "PROVIDER_FULL"
     assert len(studio.sandbox.calls(route="submit")) == 2
+
+
+async def test_f48_with_a_new_key_the_paused_lanes_are_tried_again_and_the_alert_is_resolved(studio: Studio) -> None:
+    task_id = await studio.submit()
+    studio.sandbox.faults("status", status=401, provider="kie", times=1)
+    await studio.step()
+    assert (await lanes(studio))["kie.submit"].paused
+    await studio.database.run(pause_lane, "gemini.query", "by an operator")
+    await studio.database.run(studio.application.vault.put, "gemini_api_key", "another-key")
+    await studio.application.keys.refresh()
+    assert {name for name, view in (await lanes(studio)).items() if view.paused} == {"gemini.query"}
+    assert ("PROVIDER_UNAUTHORIZED", "resolved") in await studio.alerts()
+    studio.clock.advance(61)
+    assert (await studio.follow(task_id)).status == "completed"
+
+
+async def test_a_process_without_a_key_waits_and_pauses_nothing_for_the_others(studio: Studio) -> None:
+    task_id = await studio.submit()
+    object.__setattr__(
+        studio.application.keys, "_settings", studio.settings.model_copy(update={"kie_api_key": SecretStr("")})
+    )
+    await studio.step()
+    assert await studio.facts(task_id) == []
+    assert not (await lanes(studio))["kie.submit"].paused
+    assert ((await studio.task(task_id)).trouble or {})["code"] == "PROVIDER_NOT_CONFIGURED"
+
+
+async def test_users_hear_of_trouble_without_our_addresses(studio: Studio) -> None:
+    studio.sandbox.faults("status", status=500, body="text", message="at http://inside:1/kie", route="query", times=1)
+    task_id = await studio.submit()
+    await studio.step()
+    studio.clock.advance(40)
+    await studio.step()
+    shown = (await studio.generation.show(USER, task_id))["trouble"]
+    assert shown["code"] == "PROVIDER_UNAVAILABLE"
+    assert "http" not in shown["message"]

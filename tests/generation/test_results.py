@@ -84,7 +84,7 @@ async def test_x5_a_reference_is_handed_over_as_an_address_that_the_provider_fet
     asset = await references.add(USER, picture(), "image/png")
     await studio.submit("a fox like this one", model="nano-banana-edit", references=[asset.id])
     await studio.step()
-    [call] = [call for call in studio.sandbox.calls(route="submit")]
+    [call] = studio.sandbox.calls(route="submit")
     assert call["status"] == 200
     sent = studio.capabilities.links().url
     assert (await sent(asset) or "").startswith("http://127.0.0.1:9/v1/assets/")

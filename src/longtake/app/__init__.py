@@ -1,5 +1,17 @@
 """Puts everything together: settings, database, engine, worker, web. The only layer that knows them all."""
 
-from longtake.app.application import Application
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from longtake.app.application import Application
 
 __all__ = ["Application"]
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when it is asked for: a command that only asks a running server needs none of it.
+    if name == "Application":
+        from longtake.app.application import Application  # noqa: PLC0415
+
+        return Application
+    raise AttributeError(name)

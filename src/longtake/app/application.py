@@ -26,6 +26,7 @@ from longtake.engine.prune import prune_kind, prune_schedule
 from longtake.engine.schedules import Schedule
 from longtake.engine.worker import Worker
 from longtake.errors import InvalidApplication
+from longtake.generation.new_keys import try_lanes_again
 from longtake.settings import Settings
 from longtake.vault import KeySource, RootSecret, Vault
 
@@ -48,7 +49,7 @@ class Application:
         # Read or made only when they are needed: declaring an application leaves no file behind.
         self.root_secret = RootSecret.of(settings)
         self.vault = Vault.of(settings, self.root_secret)
-        self.keys = KeySource(settings, self.vault, database)
+        self.keys = KeySource(settings, self.vault, database, self._try_lanes_again)
         self.kinds: list[JobKind] = []
         self.lanes: list[Lane] = []
         self.schedules: list[Schedule] = []
@@ -113,10 +114,14 @@ class Application:
         """Have what handlers and routes stand on at hand: keys, storage, connections; let go of it at the end."""
         try:
             await self.capabilities.storage.check()
+            await self._try_lanes_again()
             async with self.keys.kept_fresh():
                 yield
         finally:
             await self.capabilities.close()
+
+    async def _try_lanes_again(self) -> None:
+        await self.database.run(try_lanes_again, self.capabilities.providers)
 
     def worker(self) -> Worker:
         """Return a worker with this process's settings."""

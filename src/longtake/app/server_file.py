@@ -31,7 +31,7 @@ class ServerFile:
 
 def write_server_file(folder: Path, server: ServerFile) -> None:
     """Write it in one piece, never readable by others, not even for a moment."""
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     # mkstemp makes files with mode 600.
     descriptor, name = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=folder)
     try:

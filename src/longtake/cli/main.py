@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from longtake.cli import alerts, credits, jobs, keys, kinds, lanes, migrate, schedules, secrets, workers
+from longtake.cli import alerts, jobs, keys, kinds, lanes, migrate, schedules, secrets, workers
+from longtake.cli import credits as credit_commands
 from longtake.cli.facts import print_health, print_settings, print_version
 from longtake.cli.failures import EXIT_CODES, INTERRUPTED, end_unexpectedly, end_with
 from longtake.cli.processes import serve, worker
@@ -37,7 +38,7 @@ app.add_typer(alerts.app, name="alerts")
 app.command("token")(print_token)
 app.add_typer(keys.app, name="keys")
 app.add_typer(secrets.app, name="secrets")
-app.add_typer(credits.app, name="credits")
+app.add_typer(credit_commands.app, name="credits")
 app.add_typer(migrate.app, name="migrate")
 app.command("health")(print_health)
 app.command("settings")(print_settings)

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import orjson
+from sqlalchemy import bindparam
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.clock import new_id
 from longtake.credits.tables import credit_holds
 from longtake.credits.transfers import Transfer, check_amount, post
-from longtake.db.dialects import NOW, SQLITE
+from longtake.db.dialects import NOW, POSTGRESQL, SQLITE
+from longtake.db.prepared import Prepared
 from longtake.engine.queue_postgresql import arrays
 from longtake.errors import StateConflict
 
@@ -36,6 +38,17 @@ UPDATE credit_holds SET state = ?, ended_at = now()
 WHERE task_id IN (SELECT value FROM json_each(?)) AND state = 'open' RETURNING task_id, user_id, amount
 """
 
+#: What cannot be written the same for both is prepared for each.
+OPEN = {
+    name: Prepared(
+        dialect.insert(credit_holds)
+        .values(**{one: bindparam(one) for one in ("task_id", "user_id", "amount")}, state="open", opened_at=NOW)
+        .on_conflict_do_nothing()
+        .returning(credit_holds.c.task_id)
+    )
+    for name, dialect in ((SQLITE, sqlite), (POSTGRESQL, postgresql))
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -48,10 +61,7 @@ class Ended:
 def hold(tx: Transaction, *, user_id: str, task_id: str, amount: int, request_id: str | None = None) -> None:
     """Set the price of a task aside, or refuse because the user has less; a task that costs nothing has a hold too."""
     check_amount(amount, least=0)
-    dialect = sqlite if tx.dialect == SQLITE else postgresql
-    values = {"task_id": task_id, "user_id": user_id, "amount": amount, "state": "open", "opened_at": NOW}
-    new = dialect.insert(credit_holds).values(**values).on_conflict_do_nothing().returning(credit_holds.c.task_id)
-    if tx.execute(new).first() is None:
+    if not tx.run(OPEN[tx.dialect], task_id=task_id, user_id=user_id, amount=amount):
         raise StateConflict(f"Credits were held for the task {task_id} already.")
     if amount:
         post(tx, [Transfer(new_id(), "hold", user_id, amount, task_id, request_id=request_id)])

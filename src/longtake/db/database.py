@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, CursorResult, Executable
 
+    from longtake.db.prepared import Prepared
     from longtake.db.signals import Signals
 
 Ts = TypeVarTuple("Ts")
@@ -42,6 +43,11 @@ class Transaction:
     ) -> CursorResult[Any]:
         """Run a SQLAlchemy Core statement."""
         return self._connection.execute(statement, parameters)
+
+    def run(self, statement: Prepared, **values: Any) -> list[Any]:
+        """Run a statement that was prepared, with a value for each of its names; return its rows."""
+        form = statement.form(self._connection.dialect)
+        return form.rows(self.sql(form.sql, form.parameters(values)))
 
     def sql(self, statement: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement at the driver, for the few hot paths where Core's cost shows; return its rows."""

@@ -106,7 +106,7 @@ def _connection(url: str, *, owned: bool = True) -> Iterator[Connection]:
     ownership = None
     if is_sqlite(url):
         path = sqlite_path(url)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         ownership = FileOwnership(path, "longtake migrate") if owned else None
     engine = _engine(url)
     try:

@@ -46,7 +46,7 @@ class SqliteDatabase(Database):
         self.signals = Signals()
         self._clock = clock or SystemClock()
         self._closed = False
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._ownership = FileOwnership(path, owner)
         try:
             self._writer = SqliteConnection(path, self._clock, writable=True)

@@ -108,7 +108,7 @@ async def _rescue_batch(worker: Worker) -> int:
 async def _fire(worker: Worker) -> None:
     if await worker.database.read(schedule_is_due):
         for name in await worker.database.run(fire_due, worker.engine):
-            log.info("schedule fired", action="fire", schedule=name)
+            log.debug("schedule fired", action="fire", schedule=name)
 
 
 async def _cancel(worker: Worker) -> None:

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from sqlalchemy import insert
 
-from longtake.db.dialects import NOW, POSTGRESQL, text_to_instant
+from longtake.db.dialects import POSTGRESQL, text_to_instant
 from longtake.engine.queue_postgresql import arrays
-from longtake.engine.tables import events
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,8 +38,7 @@ def append_event(
     data: Any = None,
 ) -> None:
     """Write one event; it becomes visible with all else that the transaction did."""
-    values = {"type": type, "subject": subject, "user_id": user_id, "data": data}
-    tx.execute(insert(events).values(**values, at=NOW))
+    append_events(tx, [(type, subject, user_id, data)])
 
 
 TELL_POSTGRESQL = """

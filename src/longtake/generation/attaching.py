@@ -19,9 +19,10 @@ from longtake.engine.jobs import Job, JobRequest
 from longtake.engine.kinds import Exponential, JobKind, Settlement
 from longtake.engine.outcomes import Done, Outcome
 from longtake.errors import ProviderError, ProviderTaskNotFound
+from longtake.generation.bookkeeping import resolve_unknown
 from longtake.generation.kinds import ATTACH
 from longtake.generation.models import Model
-from longtake.generation.submissions import find_lost, record_accepted
+from longtake.generation.submissions import Lost, find_lost, record_accepted
 from longtake.generation.submitting import Started, start_task
 from longtake.generation.tables import submissions, tasks
 from longtake.generation.trouble import Breaker, wait_out
@@ -59,7 +60,7 @@ class Attaching:
         provider, task_id = self._providers[job.args["provider"]], str(job.key)
         lost = await self._database.read(find_lost, task_id)
         if lost.accepted is not None:
-            return Done(data=Started(lost.accepted))
+            return Done(data=self._started(lost, lost.accepted))
         for provider_task_id in lost.reported:
             try:
                 await provider.query(provider_task_id)
@@ -69,8 +70,12 @@ class Attaching:
                 return wait_out(error, job, provider.name, self._breaker, self._random)
             owner = await self._database.run(record_accepted, task_id, provider.name, provider_task_id)
             if owner == task_id:
-                return Done(data=Started(provider_task_id))
+                return Done(data=self._started(lost, provider_task_id))
         return Done()
+
+    def _started(self, lost: Lost, provider_task_id: str) -> Started:
+        model = self._models.get(lost.model)
+        return Started(provider_task_id, None if model is None else model.deadline)
 
     def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
         """Let the tasks that were found go on."""
@@ -78,7 +83,8 @@ class Attaching:
         for one in sorted(settlements, key=lambda settlement: str(settlement.job.key)):
             if isinstance(one.outcome, Done) and isinstance(one.outcome.data, Started):
                 provider = self._providers[one.job.args["provider"]]
-                start_task(tx, engine, self._models, provider, str(one.job.key), one.outcome.data, self._random)
+                if start_task(tx, engine, provider, str(one.job.key), one.outcome.data, self._random):
+                    resolve_unknown(tx, str(one.job.key))
 
 
 def look_again(tx: Transaction, engine: Engine, providers: Mapping[str, Provider]) -> None:

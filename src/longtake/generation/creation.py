@@ -6,7 +6,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import Double, Integer, Text, bindparam, func, insert, select
 
 from longtake.asset_registry import assets
 from longtake.clock import new_id
@@ -14,6 +14,7 @@ from longtake.conversations.answers import open_placeholder
 from longtake.credits import hold
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, later
+from longtake.db.prepared import Prepared
 from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.errors import InvalidReferences, TooManyTasks
@@ -23,6 +24,27 @@ from longtake.generation.tables import IS_UNFINISHED, tasks
 from longtake.generation.views import Task, task_from
 
 PROMPT_IN_EVENT = 200
+
+_GIVEN = (
+    "id", "user_id", "conversation_id", "type", "model", "provider", "prompt", "parameters", "references", "price",
+    "credits_held", "placeholder_message_id", "retry_of", "request_id", "reference",
+)  # fmt: skip
+WRITE = Prepared(
+    insert(tasks)
+    .values(
+        **{name: bindparam(name, type_=tasks.c[name].type) for name in _GIVEN},
+        created_at=NOW,
+        # Waiting in the queue has a limit of its own; the model's deadline counts from the provider's acceptance.
+        deadline_at=later(bindparam("queue_seconds", type_=Double)),
+    )
+    .returning(*tasks.columns)
+)
+_MINE = (
+    select(tasks.c.id)
+    .where(tasks.c.user_id == bindparam("user_id", type_=Text), IS_UNFINISHED)
+    .limit(bindparam("most", type_=Integer))
+)
+COUNT = Prepared(select(func.count().label("number")).select_from(_MINE.subquery()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +97,7 @@ def create_task(tx: Transaction, engine: Engine, new: NewTask, limits: Limits) -
             message_id=message_id,
             data=data,
         )
-    row = tx.execute(insert(tasks).values(**_values(new, message_id, limits)).returning(tasks)).one()
+    [row] = tx.run(WRITE, **_values(new, message_id, limits))
     arguments = {"provider": request.model.provider}
     engine.enqueue(tx, SUBMIT, arguments, key=new.id, lane=new.submit_lane, subject=new.id, request_id=new.request_id)
     shown = {"type": request.model.type, "model": request.model.name, "prompt": request.prompt[:PROMPT_IN_EVENT]}
@@ -107,15 +129,12 @@ def _values(new: NewTask, message_id: str | None, limits: Limits) -> dict[str, A
         "retry_of": new.retry_of,
         "request_id": new.request_id,
         "reference": new.reference,
-        "created_at": NOW,
-        # Waiting in the queue has a limit of its own; the model's deadline counts from the provider's acceptance.
-        "deadline_at": later(limits.queue_seconds),
+        "queue_seconds": limits.queue_seconds,
     }
 
 
 def _require_room(tx: Transaction, user_id: str, most: int) -> None:
-    mine = select(tasks.c.id).where(tasks.c.user_id == user_id, IS_UNFINISHED).limit(most)
-    if tx.execute(select(func.count()).select_from(mine.subquery())).scalar_one() >= most:
+    if tx.run(COUNT, user_id=user_id, most=most)[0].number >= most:
         raise TooManyTasks(f"{most:,} tasks are under way for this user; wait until some have ended.", limit=most)
 
 

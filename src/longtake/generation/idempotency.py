@@ -12,16 +12,29 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from sqlalchemy import delete, insert, select, text
+from sqlalchemy import bindparam, delete, insert, select, text
 
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, POSTGRESQL, later
+from longtake.db.prepared import Prepared
 from longtake.errors import IdempotencyKeyInUse, IdempotencyKeyReused, InvalidIdempotencyKey
 from longtake.generation.tables import idempotency_keys
 
 KEY_LIMIT = 255
 #: Promised are 24 hours; a day more for clocks and weekends costs little.
 KEPT_SECONDS = 2 * 86_400.0
+
+_NAMES = ("user_id", "route", "key")
+FIND = Prepared(
+    select(idempotency_keys.c.fingerprint, idempotency_keys.c.status, idempotency_keys.c.answer).where(
+        *(idempotency_keys.c[name] == bindparam(name) for name in _NAMES)
+    )
+)
+KEEP = Prepared(
+    insert(idempotency_keys).values(
+        **{name: bindparam(name) for name in (*_NAMES, "fingerprint", "status", "answer")}, created_at=NOW
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +71,13 @@ def once(tx: Transaction, wanted: Keyed | None, work: Callable[[], Answer]) -> A
     if wanted is None:
         return work()
     _lock(tx, wanted)
-    columns = idempotency_keys.c
-    mine = (columns.user_id == wanted.user_id, columns.route == wanted.route, columns.key == wanted.key)
-    known = tx.execute(select(idempotency_keys).where(*mine)).first()
-    if known is not None:
+    names = {"user_id": wanted.user_id, "route": wanted.route, "key": wanted.key}
+    for known in tx.run(FIND, **names):
         if known.fingerprint != wanted.fingerprint:
             raise IdempotencyKeyReused("This Idempotency-Key was used with another request.")
         return Answer(known.status, known.answer, replayed=True)
     answer = work()
-    kept = {"fingerprint": wanted.fingerprint, "status": answer.status, "answer": answer.body, "created_at": NOW}
-    names = {"user_id": wanted.user_id, "route": wanted.route, "key": wanted.key}
-    tx.execute(insert(idempotency_keys).values(**names, **kept))
+    tx.run(KEEP, **names, fingerprint=wanted.fingerprint, status=answer.status, answer=answer.body)
     return answer
 
 

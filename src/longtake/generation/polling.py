@@ -21,7 +21,7 @@ from longtake.generation.endings import Successful
 from longtake.generation.intervals import next_poll
 from longtake.generation.kinds import POLL
 from longtake.generation.tally import Tally
-from longtake.generation.trouble import Breaker, Trouble, quiet_memo, wait_out
+from longtake.generation.trouble import Breaker, Trouble, quiet_memo, wait_out, without_key
 from longtake.providers.provider import Failed, MediaUrl, Provider, Running, Strange, Succeeded
 
 log = structlog.get_logger(__name__)
@@ -66,6 +66,9 @@ class Polling:
         provider = self._providers.get(job.args["provider"])
         if provider is None:
             return Fail("PROVIDER_GONE", f"The provider {job.args['provider']} is no longer there.")
+        return await self._ask(job, provider) if provider.configured else without_key(provider.name)
+
+    async def _ask(self, job: Job, provider: Provider) -> Outcome:
         try:
             answer = await provider.query(job.args["id"])
         except ProviderTaskNotFound as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select, union_all
 
 from longtake.db import Transaction
 from longtake.errors import NotFound
@@ -42,16 +42,32 @@ def unfinished_tasks(tx: Transaction, user_id: str) -> list[Task]:
 
 def list_tasks(tx: Transaction, user_id: str, wanted: Filter, before: str | None, limit: int) -> list[Task]:
     """Return a page of the user's tasks, newest first; ids begin with the time, so they are the order."""
-    query = select(tasks).where(tasks.c.user_id == user_id)
-    if wanted.status:
-        query = query.where(tasks.c.status.in_(wanted.status))
-    for column, value in (
-        (tasks.c.type, wanted.type),
-        (tasks.c.model, wanted.model),
-        (tasks.c.conversation_id, wanted.conversation_id),
-    ):
-        if value is not None:
-            query = query.where(column == value)
+    matching = _matching(user_id, wanted, before)
+    newest = tasks.c.id.desc()
+    if len(wanted.status) <= 1:
+        status = [tasks.c.status == one for one in wanted.status]
+        page = select(tasks).where(*matching, *status)
+    else:
+        # The newest of each status, by its index, and of these the newest: one status may be rare and another not.
+        each = [
+            select(tasks.c.id).where(*matching, tasks.c.status == one).order_by(newest).limit(limit).subquery()
+            for one in sorted(set(wanted.status))
+        ]
+        page = select(tasks).where(tasks.c.id.in_(union_all(*[select(one.c.id) for one in each])))
+    return [task_from(row) for row in tx.execute(page.order_by(newest).limit(limit))]
+
+
+def _matching(user_id: str, wanted: Filter, before: str | None) -> list[ColumnElement[bool]]:
+    """Return the conditions, without the status."""
+    if wanted.conversation_id is None:
+        conditions = [tasks.c.user_id == user_id]
+    else:
+        # A conversation has few tasks and a user may have many: spelled so that only the former's index fits.
+        conditions = [tasks.c.conversation_id == wanted.conversation_id, tasks.c.user_id.concat("") == user_id]
+    if wanted.type is not None:
+        conditions.append(tasks.c.type == wanted.type)
+    if wanted.model is not None:
+        conditions.append(tasks.c.model == wanted.model)
     if before is not None:
-        query = query.where(tasks.c.id < before)
-    return [task_from(row) for row in tx.execute(query.order_by(tasks.c.id.desc()).limit(limit))]
+        conditions.append(tasks.c.id < before)
+    return conditions

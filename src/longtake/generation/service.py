@@ -78,7 +78,9 @@ class Generation:
     async def show(self, user_id: str, task_id: str, wait_seconds: float = 0.0) -> dict[str, Any]:
         """Return a task, after waiting for its end if that is wanted."""
         task = await self.database.read(get_task, user_id, task_id, as_user=user_id)
-        if task.unfinished and wait_seconds > 0 and await self.watch.ended(task.id, task.type, wait_seconds):
+        if task.unfinished and wait_seconds > 0:
+            await self.watch.ended(task.id, task.type, wait_seconds)
+            # Read again in any case: what keeps it waiting is worth knowing too.
             task = await self.database.read(get_task, user_id, task_id, as_user=user_id)
         return (await self.show_all(user_id, [task]))[0]
 

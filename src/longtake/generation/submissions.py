@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import bindparam, func, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.db import Transaction
-from longtake.db.dialects import NOW, SQLITE
+from longtake.db.dialects import NOW, POSTGRESQL, SQLITE, Identifier
+from longtake.db.prepared import Prepared
 from longtake.engine.jobs import Job
 from longtake.engine.leases import fenced
 from longtake.errors import LeaseLost
@@ -23,6 +24,35 @@ from longtake.generation.views import Task, task_from
 #: Forged callbacks must not fill the table.
 REPORTS_LIMIT = 5
 DETAIL_LIMIT = 500
+
+_IDENTIFIED = bindparam("task_id", type_=Identifier)
+FIND = Prepared(select(*tasks.columns).where(tasks.c.id == _IDENTIFIED))
+FACTS = Prepared(
+    select(submissions.c.fact, submissions.c.provider_task_id)
+    .where(submissions.c.task_id == _IDENTIFIED, submissions.c.fact != "reported")
+    .order_by(submissions.c.number)
+)
+ADD = Prepared(
+    insert(submissions).values(
+        **{name: bindparam(name) for name in ("task_id", "provider", "fact", "provider_task_id", "detail")}, at=NOW
+    )
+)
+ACCEPT = {
+    name: Prepared(
+        dialect.insert(submissions)
+        .values(**{one: bindparam(one) for one in ("task_id", "provider", "provider_task_id")}, fact="accepted", at=NOW)
+        .on_conflict_do_nothing()
+        .returning(submissions.c.task_id)
+    )
+    for name, dialect in ((SQLITE, sqlite), (POSTGRESQL, postgresql))
+}
+OWNER = Prepared(
+    select(submissions.c.task_id).where(
+        submissions.c.provider == bindparam("provider"),
+        submissions.c.provider_task_id == bindparam("provider_task_id"),
+        submissions.c.fact == "accepted",
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +72,7 @@ class Beginning:
 class Lost:
     """A submit whose answer was lost: the remote id that came all the same, and those that callbacks named."""
 
+    model: str = ""
     accepted: str | None = None
     reported: Sequence[str] = ()
 
@@ -64,15 +95,11 @@ def begin_submission(
     """Write the intent to submit, unless there is a reason not to. Only for whoever holds the job's lease."""
     if not fenced(tx, job):
         raise LeaseLost(f"The job {job.id} is no longer ours.")
-    row = tx.execute(select(tasks).where(tasks.c.id == task_id)).first()
-    if row is None or row.status != "pending" or row.needs_review:
+    rows = tx.run(FIND, task_id=task_id)
+    if not rows or rows[0].status != "pending" or rows[0].needs_review:
         return Beginning(None)
-    task = task_from(row)
-    facts = tx.execute(
-        select(submissions.c.fact, submissions.c.provider_task_id)
-        .where(submissions.c.task_id == task_id, submissions.c.fact != "reported")
-        .order_by(submissions.c.number)
-    ).all()
+    task = task_from(rows[0])
+    facts = tx.run(FACTS, task_id=task_id)
     accepted = next((fact.provider_task_id for fact in facts if fact.fact == "accepted"), None)
     if accepted is not None:
         return Beginning(task, accepted=accepted)
@@ -86,15 +113,9 @@ def begin_submission(
 
 def record_accepted(tx: Transaction, task_id: str, provider: str, provider_task_id: str) -> str:
     """Write that the provider accepted; return the id of the task this remote id belongs to: ours, or another's."""
-    values = {"task_id": task_id, "provider": provider, "fact": "accepted", "provider_task_id": provider_task_id}
-    first = (sqlite if tx.dialect == SQLITE else postgresql).insert(submissions).values(**values, at=NOW)
-    tx.execute(first.on_conflict_do_nothing())
-    known = select(submissions.c.task_id).where(
-        submissions.c.provider == provider,
-        submissions.c.provider_task_id == provider_task_id,
-        submissions.c.fact == "accepted",
-    )
-    return str(tx.execute(known).scalar_one())
+    remote = {"provider": provider, "provider_task_id": provider_task_id}
+    written = tx.run(ACCEPT[tx.dialect], task_id=task_id, **remote) or tx.run(OWNER, **remote)
+    return str(written[0].task_id)
 
 
 def record_answer(tx: Transaction, task_id: str, provider: str, fact: str, detail: str) -> None:
@@ -116,11 +137,12 @@ def record_report(tx: Transaction, task_id: str, provider: str, provider_task_id
 def find_lost(tx: Transaction, task_id: str) -> Lost:
     """Return what is known by now of a submit whose answer was lost; nothing of one that goes on, or has ended."""
     lost = (tasks.c.id == task_id, tasks.c.status == "pending", tasks.c.needs_review)
-    if tx.execute(select(tasks.c.id).where(*lost)).first() is None:
+    model = tx.execute(select(tasks.c.model).where(*lost)).scalar()
+    if model is None:
         return Lost()
     came = (submissions.c.task_id == task_id, submissions.c.fact == "accepted")
     accepted = tx.execute(select(submissions.c.provider_task_id).where(*came)).scalar()
-    return Lost(accepted, reported_ids(tx, task_id))
+    return Lost(model, accepted, reported_ids(tx, task_id))
 
 
 def reported_ids(tx: Transaction, task_id: str) -> Sequence[str]:
@@ -143,4 +165,4 @@ def _add(
     detail: str | None = None,
 ) -> None:
     values = {"task_id": task_id, "provider": provider, "fact": fact, "provider_task_id": provider_task_id}
-    tx.execute(insert(submissions).values(**values, detail=detail and detail[:DETAIL_LIMIT], at=NOW))
+    tx.run(ADD, **values, detail=detail and detail[:DETAIL_LIMIT])

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from sqlalchemy import update
+from sqlalchemy import Double, bindparam, func, null, update
 
 from longtake.asset_registry import NewAsset, keep_bytes
 from longtake.db import Database, Transaction
-from longtake.db.dialects import NOW, later
+from longtake.db.dialects import NOW, Identifier, later
+from longtake.db.prepared import Prepared
 from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.engine.jobs import Job, JobRequest, Priority
@@ -21,6 +22,7 @@ from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
 from longtake.engine.persistence import PASSING
 from longtake.errors import (
+    LeaseLost,
     LongtakeError,
     MediaRefused,
     ProviderError,
@@ -28,7 +30,7 @@ from longtake.errors import (
     StorageUnavailable,
     SubmitUnknown,
 )
-from longtake.generation.bookkeeping import alert_about_reused_id, alert_about_unknown, resolve_unknown
+from longtake.generation.bookkeeping import alert_about_reused_id, alert_about_unknown
 from longtake.generation.endings import Successful
 from longtake.generation.facts import Facts
 from longtake.generation.intervals import first_poll
@@ -37,7 +39,7 @@ from longtake.generation.models import Model
 from longtake.generation.submissions import RunningLimit, begin_submission, record_accepted, record_answer
 from longtake.generation.tables import tasks
 from longtake.generation.tally import Tally
-from longtake.generation.trouble import Breaker, Trouble, wait_out
+from longtake.generation.trouble import Breaker, Trouble, wait_out, without_key
 from longtake.generation.views import Task
 from longtake.providers.provider import Accepted, Delivered, GenerationRequest, MediaBytes, Provider, Reference
 from longtake.storage import Storage
@@ -58,9 +60,10 @@ CallbackUrl = Callable[[Task], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The provider works on it."""
+    """The provider works on it; the model's deadline runs from now, unless the model is no longer offered."""
 
     provider_task_id: str
+    deadline: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +108,28 @@ class Submitting:
         provider = self._providers.get(job.args["provider"])
         if provider is None:
             return Fail("PROVIDER_GONE", f"The provider {job.args['provider']} is no longer there.")
+        if not provider.configured:
+            return without_key(provider.name)
         task_id, once = str(job.key), provider.submits == "once"
-        found = await self._database.run(begin_submission, job, task_id, self._running_limit(provider), once)
+        try:
+            found = await self._database.run(begin_submission, job, task_id, self._running_limit(provider), once)
+        except LeaseLost:
+            # Cancelled in the moment it was claimed: whatever is returned now is refused.
+            return Done()
         if found.task is None:
             return Done()
         if found.accepted is not None:
-            return Done(data=Started(found.accepted))
+            return Done(data=self._started(found.task, found.accepted))
         if found.unanswered:
             return Done(data=Unanswered("the worker that sent it stopped before the answer came"))
         if found.full:
             busy = Trouble("PROVIDER_FULL", f"{provider.name} runs as many tasks as it takes at once.")
             return Snooze(FULL_SECONDS * self._random.uniform(0.8, 1.2), data=busy)
         return await self._submit(job, found.task, provider)
+
+    def _started(self, task: Task, provider_task_id: str) -> Started:
+        model = self._models.get(task.model)
+        return Started(provider_task_id, None if model is None else model.deadline)
 
     def _running_limit(self, provider: Provider) -> RunningLimit | None:
         if provider.running_limit is None:
@@ -165,7 +178,7 @@ class Submitting:
         if owner != task.id:
             log.error("one remote id for two tasks", action="refuse", task_id=task.id, other=owner)
             return Fail(ID_REUSED, f"{task.provider} gave this task the id of another one.")
-        return Done(data=Started(answer.provider_task_id))
+        return Done(data=self._started(task, answer.provider_task_id))
 
     async def _delivered(self, job: Job, task: Task, answer: Delivered) -> Outcome:
         """Put the bytes into storage before the task is completed; the lease is part of the key."""
@@ -213,7 +226,7 @@ class Submitting:
                 continue
             match one.outcome.data:
                 case Started() as started:
-                    start_task(tx, engine, self._models, self._providers[provider], task_id, started, self._random)
+                    start_task(tx, engine, self._providers[provider], task_id, started, self._random)
                 case Unanswered() as unanswered:
                     self._review(tx, engine, task_id, self._providers[provider], unanswered)
         tally.write(tx, engine, self._providers)
@@ -230,7 +243,9 @@ class Submitting:
         ).first()
         if row is None:
             return
-        _set_deadline(tx, task_id, self._models.get(row.model))
+        model = self._models.get(row.model)
+        if model is not None:
+            tx.execute(update(tasks).where(tasks.c.id == task_id).values(deadline_at=later(model.deadline)))
         alert_about_unknown(tx, task_id, provider.name, unanswered.reason)
         append_event(tx, "task.needs_review", subject=task_id, user_id=row.user_id, data={"status": "pending"})
         # The callback may have come before this was written.
@@ -238,24 +253,34 @@ class Submitting:
         engine.enqueue(tx, ATTACH, {"provider": provider.name}, key=task_id, lane=lane, subject=task_id)
 
 
+START = Prepared(
+    update(tasks)
+    .where(tasks.c.id == bindparam("task_id", type_=Identifier), tasks.c.status == "pending")
+    .values(
+        status="running",
+        needs_review=False,
+        trouble=null(),
+        started_at=NOW,
+        provider_task_id=bindparam("remote_id"),
+        deadline_at=func.coalesce(later(bindparam("deadline", type_=Double)), tasks.c.deadline_at),
+    )
+    .returning(tasks.c.type, tasks.c.user_id, tasks.c.request_id)
+)
+
+
 def start_task(
     tx: Transaction,
     engine: Engine,
-    models: Mapping[str, Model],
     provider: Provider,
     task_id: str,
     started: Started,
     source: random.Random,
 ) -> bool:
     """Write that the provider works on it, and begin to follow; False when the task has ended meanwhile."""
-    pending = (tasks.c.id == task_id, tasks.c.status == "pending")
-    values = {"status": "running", "needs_review": False, "trouble": None, "started_at": NOW}
-    change = update(tasks).where(*pending).values(**values, provider_task_id=started.provider_task_id)
-    row = tx.execute(change.returning(tasks.c.model, tasks.c.type, tasks.c.user_id, tasks.c.request_id)).first()
-    if row is None:
+    rows = tx.run(START, task_id=task_id, remote_id=started.provider_task_id, deadline=started.deadline)
+    if not rows:
         return False
-    _set_deadline(tx, task_id, models.get(row.model))
-    resolve_unknown(tx, task_id)
+    [row] = rows
     append_event(tx, "task.running", subject=task_id, user_id=row.user_id, data={"status": "running"})
     follow = JobRequest(
         POLL,
@@ -269,9 +294,3 @@ def start_task(
     )
     engine.enqueue_many(tx, [follow])
     return True
-
-
-def _set_deadline(tx: Transaction, task_id: str, model: Model | None) -> None:
-    """Let the model's deadline run from now; a model that is no longer offered leaves the one there is."""
-    if model is not None:
-        tx.execute(update(tasks).where(tasks.c.id == task_id).values(deadline_at=later(model.deadline)))

@@ -29,6 +29,7 @@ BACK_OFF = Exponential(first=4.0, most=60.0)
 BUSY_SECONDS = 10.0
 #: A lane that is paused starts nothing; jobs in hand at that moment look again after this.
 PAUSED_SECONDS = 60.0
+NO_KEY_SECONDS = 30.0
 #: These do not pass by themselves, or not today: somebody should know.
 FOR_PEOPLE = (ProviderQuotaSpent, ProviderUnauthorized, ProviderOutOfCredits)
 
@@ -83,6 +84,12 @@ def wait_out(error: LongtakeError, job: Job, provider: str, breaker: Breaker, so
     trouble = Trouble(error.code, error.message, pause, alert=isinstance(error, FOR_PEOPLE))
     memo = {**(job.memo or {}), "trouble": seen + 1}
     return Snooze(seconds, memo=memo, slow_lane=slow, data=trouble, code=error.code, message=error.message)
+
+
+def without_key(provider: str) -> Snooze:
+    """Return how to go on in a process that has no key for the provider. Others may have one: no lane is paused."""
+    missing = Trouble("PROVIDER_NOT_CONFIGURED", f"There is no key for {provider} in this process.")
+    return Snooze(NO_KEY_SECONDS, data=missing, code=missing.code, message=missing.message)
 
 
 def quiet_memo(job: Job) -> Any:

@@ -75,7 +75,7 @@ def show_task(task: Task, results: Sequence[Mapping[str, Any]] = ()) -> dict[str
         "message_id": task.completed_message_id or task.placeholder_message_id,
         "progress": task.progress,
         "needs_review": task.needs_review,
-        "trouble": task.trouble if task.unfinished else None,
+        "trouble": _trouble(task),
         "results": list(results),
         "error": {"code": task.fail_code, "message": task.error} if task.fail_code else None,
         "credits": {"price": task.price, "refunded": task.credits_refunded, "state": _credit_state(task)},
@@ -94,6 +94,24 @@ def show_task(task: Task, results: Sequence[Mapping[str, Any]] = ()) -> dict[str
 def moment(value: datetime | None) -> str | None:
     """Return a time as callers read it."""
     return None if value is None else value.isoformat().replace("+00:00", "Z")
+
+
+#: What users hear of it. Addresses, keys and quotas are the operators' matter: they have the alert and the task's row.
+TROUBLE = {
+    "PROVIDER_BUSY": "The provider takes no more requests for now.",
+    "PROVIDER_FULL": "The provider works on as many tasks as it takes at once.",
+    "PROVIDER_QUOTA_SPENT": "The provider takes nothing more today.",
+    "SUBMIT_UNKNOWN": "The provider's answer was lost; the task costs nothing unless it is found again.",
+    "TASK_NOT_FOUND": "The provider does not know the task; it is asked once more.",
+}
+OTHER_TROUBLE = "The provider cannot be used right now; the task goes on by itself."
+
+
+def _trouble(task: Task) -> dict[str, Any] | None:
+    if not task.unfinished or task.trouble is None:
+        return None
+    code = task.trouble.get("code", "")
+    return {"code": code, "message": TROUBLE.get(code, OTHER_TROUBLE)}
 
 
 def _credit_state(task: Task) -> str:

@@ -8,6 +8,7 @@ from longtake.redaction import MASK, redact_text
 
 LONGEST_TEXT = 500
 LONGEST_WORD = 60
+SHORTEST_SECRET = 8
 
 
 def plain_words(text: object, *secrets: str, longest: int = LONGEST_TEXT) -> str:
@@ -15,7 +16,8 @@ def plain_words(text: object, *secrets: str, longest: int = LONGEST_TEXT) -> str
     if not isinstance(text, (str, int, float)):
         return ""
     words = " ".join("".join(letter if letter.isprintable() else " " for letter in str(text)[:20_000]).split())
-    for secret in filter(None, secrets):
+    # What is shorter is no secret, and masking it would spoil every word that has these letters.
+    for secret in (one for one in secrets if len(one) >= SHORTEST_SECRET):
         for form in (secret, quote(secret, safe="")):
             words = words.replace(form, MASK)
     words = redact_text(words)

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from longtake.errors import LongtakeError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from longtake.db import Database
     from longtake.settings import Settings
@@ -27,10 +27,17 @@ REFRESH_SECONDS = 5.0
 class KeySource:
     """Answers at once, from memory; `kept_fresh` looks into the vault every few seconds."""
 
-    def __init__(self, settings: Settings, vault: Vault, database: Database) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        vault: Vault,
+        database: Database,
+        on_change: Callable[[], Awaitable[object]] | None = None,
+    ) -> None:
         self._settings = settings
         self._vault = vault
         self._database = database
+        self._on_change = on_change
         self._stored: dict[str, str] = {}
         self._unreadable: frozenset[str] = frozenset()
 
@@ -43,7 +50,9 @@ class KeySource:
     async def refresh(self) -> None:
         """Look into the vault now. One secret that cannot be opened does not keep the others from their use."""
         found = await self._database.read(self._vault.get_all)
-        self._stored = {name: value for name, value in found.items() if value is not None}
+        before, self._stored = self._stored, {name: value for name, value in found.items() if value is not None}
+        if self._on_change is not None and self._stored != before:
+            await self._on_change()
         unreadable = frozenset(found) - frozenset(self._stored)
         if unreadable - self._unreadable:
             log.error("stored secrets cannot be opened with this key", action="vault", names=sorted(unreadable))

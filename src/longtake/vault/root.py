@@ -69,7 +69,7 @@ def read_or_make(file: Path) -> str:
 
 def _make(file: Path) -> None:
     """Write it in full beside its place, then give it its name: nobody ever sees half of it, and the first one wins."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # mkstemp makes files with mode 600.
     descriptor, name = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=file.parent)
     try:

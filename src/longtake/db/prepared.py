@@ -1,0 +1,93 @@
+"""Core statements compiled once for each database and run at the driver: for the hot paths where Core's cost shows.
+
+Building and caching a Core statement takes ten times as long as running it. A statement that is prepared is written in
+Core, once for both databases, with ``bindparam`` for every value; what is left for each run is the driver's work.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Float, Numeric
+
+if TYPE_CHECKING:
+    from sqlalchemy import Executable
+    from sqlalchemy.engine import Dialect
+    from sqlalchemy.types import TypeEngine
+
+Processor = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A statement as one driver takes it."""
+
+    sql: str
+    #: In the driver's order where it takes positions, else in any.
+    names: tuple[str, ...]
+    positional: bool
+    #: Values that stand in the statement itself.
+    constants: Mapping[str, Any]
+    binds: Mapping[str, Processor]
+    results: Sequence[tuple[int, Processor]]
+    row: Callable[..., Any] | None
+
+    def parameters(self, values: Mapping[str, Any]) -> Sequence[Any] | Mapping[str, Any]:
+        """Return the values as the driver takes them."""
+        given = {**self.constants, **values}
+        for name, processor in self.binds.items():
+            given[name] = processor(given[name])
+        return [given[name] for name in self.names] if self.positional else {name: given[name] for name in self.names}
+
+    def rows(self, found: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Return what the driver found as Python has it."""
+        if self.row is None:
+            return []
+        rows = []
+        for one in found:
+            cells = list(one)
+            for index, processor in self.results:
+                cells[index] = processor(cells[index])
+            rows.append(self.row(*cells))
+        return rows
+
+
+class Prepared:
+    """A statement with its names: run by ``Transaction.run``."""
+
+    def __init__(self, statement: Executable) -> None:
+        self._statement = statement
+        self._forms: dict[str, _Form] = {}
+
+    def form(self, dialect: Dialect) -> _Form:
+        """Return the statement as the dialect's driver takes it."""
+        known = self._forms.get(dialect.name)
+        if known is None:
+            known = self._forms[dialect.name] = _compile(self._statement, dialect)
+        return known
+
+
+def _compile(statement: Any, dialect: Dialect) -> _Form:
+    compiled = statement.compile(dialect=dialect)
+    named = compiled.bind_names
+    binds = {name: bind.type.dialect_impl(dialect).bind_processor(dialect) for bind, name in named.items()}
+    columns = list(getattr(statement, "selected_columns", ()) or getattr(statement, "_returning", ()))
+    processors = [_result_processor(column.type, dialect) for column in columns]
+    names = [str(column.key) for column in columns]
+    return _Form(
+        sql=str(compiled),
+        names=tuple(compiled.positiontup or named.values()),
+        positional=bool(compiled.positiontup),
+        constants={name: value for name, value in compiled.params.items() if value is not None},
+        binds={name: processor for name, processor in binds.items() if processor is not None},
+        results=[(index, one) for index, one in enumerate(processors) if one is not None],
+        row=namedtuple("Row", names) if columns else None,  # noqa: PYI024 - its fields are known only now
+    )
+
+
+def _result_processor(kind: TypeEngine[Any], dialect: Dialect) -> Processor | None:
+    # Both drivers give floats for floats; what SQLAlchemy would do depends on a code that only a result has.
+    return None if isinstance(kind, Float | Numeric) else kind.dialect_impl(dialect).result_processor(dialect, None)
