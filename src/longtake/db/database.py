@@ -53,7 +53,10 @@ class Transaction:
         """Run one statement at the driver, for the few hot paths where Core's cost shows; return its rows."""
         cursor = self._cursor
         cursor.execute(statement, parameters)
-        return cursor.fetchall() if cursor.description is not None else []
+        # psycopg makes a description of every column each time it is asked; whether there are any is known without.
+        result = getattr(cursor, "pgresult", None)
+        found = cursor.description is not None if result is None else result.nfields > 0
+        return cursor.fetchall() if found else []
 
     def sql_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         """Run one statement at the driver for each row of parameters."""

@@ -11,10 +11,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, exists, func, select, update
+from sqlalchemy import bindparam, delete, exists, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from longtake.db.dialects import NOW, SQLITE, later, seconds_until
+from longtake.db.dialects import NOW, POSTGRESQL, SQLITE, Identifier, later, seconds_until
+from longtake.db.prepared import Prepared
 from longtake.engine.jobs import Job
 from longtake.engine.outcomes import Fail
 from longtake.engine.tables import jobs, workers
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
 RESCUE_BATCH = 200
 #: A worker whose beats are taken has always more than this part of its lease left: beats are less than half apart.
 FRESH_PART = 0.4
+
+_HELD = select(jobs.c.id).where(
+    jobs.c.id == bindparam("job", type_=Identifier), jobs.c.lease_token == bindparam("token", type_=Identifier)
+)
+FENCE = {SQLITE: Prepared(_HELD), POSTGRESQL: Prepared(_HELD.with_for_update())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +166,7 @@ def set_aside(tx: Transaction, engine: Engine, job_id: str, message: str) -> int
 
 def fenced(tx: Transaction, job: Job) -> bool:
     """Say whether the job's lease still holds, and keep it so until the commit."""
-    query = select(jobs.c.id).where(jobs.c.id == job.id, jobs.c.lease_token == job.lease_token)
-    return tx.execute(query if tx.dialect == SQLITE else query.with_for_update()).first() is not None
+    return bool(tx.run(FENCE[tx.dialect], job=job.id, token=job.lease_token))
 
 
 def mark_alone(tx: Transaction, job: Job) -> bool:

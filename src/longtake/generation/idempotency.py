@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from sqlalchemy import bindparam, delete, insert, select, text
+from sqlalchemy import bindparam, delete, insert, select
 
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, POSTGRESQL, later
@@ -92,6 +92,6 @@ def _lock(tx: Transaction, wanted: Keyed) -> None:
     if tx.dialect != POSTGRESQL:
         return
     name = f"{wanted.route} {wanted.key} {wanted.user_id}"
-    taken = text("SELECT pg_try_advisory_xact_lock(hashtextextended(:name, 0))")
-    if not tx.execute(taken, {"name": name}).scalar():
+    [(free,)] = tx.sql("SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))", (name,))
+    if not free:
         raise IdempotencyKeyInUse("The first request with this Idempotency-Key is still being worked on.")
