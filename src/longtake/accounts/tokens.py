@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 LONGEST_TOKEN = 8192
+MOST_KNOWN = 1_000
 PARTS_OF_A_TOKEN = 3
 HS256 = "HS256"
 
@@ -67,6 +68,15 @@ class _Registry(jws.JWSRegistry):
     max_payload_length = LONGEST_TOKEN
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A token whose signature was found good, and by which key."""
+
+    kid: str | None
+    key: VerifyingKey
+    claims: dict[str, Any]
+
+
 class Tokens:
     """Checks tokens."""
 
@@ -74,6 +84,8 @@ class Tokens:
         self._keys = keys
         self._expected = expected
         self._clock = clock
+        #: A page sends the same token with every request; a key that was replaced makes it unknown again.
+        self._known: dict[str, _Known] = {}
 
     async def load(self) -> None:
         """Have the keys ready."""
@@ -81,11 +93,18 @@ class Tokens:
 
     async def caller(self, token: str) -> Caller:
         """Return whose token it is, or raise Unauthorized."""
-        kid = _key_id(token)
+        known = self._known.get(token)
+        kid = _key_id(token) if known is None else known.kid
         found = await self._keys.find(kid)
         if found is None:
             raise not_valid()
-        return caller_of(_verified(token, found), self._expected, self._clock.now())
+        if known is None or known.key is not found:
+            known = _Known(kid, found, _verified(token, found))
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[token] = known
+        # Times, issuer and role are looked at every time.
+        return caller_of(known.claims, self._expected, self._clock.now())
 
 
 def mint(secret: bytes, expected: Expected, *, user_id: str, role: str, now: datetime, lifetime: timedelta) -> str:

@@ -82,27 +82,24 @@ def create_task(tx: Transaction, engine: Engine, new: NewTask, limits: Limits) -
     request, user_id = new.request, new.user_id
     _require_room(tx, user_id, limits.unfinished)
     _require_references(tx, user_id, request.references)
-    price = request.model.credits
-    hold(tx, user_id=user_id, task_id=new.id, amount=price, request_id=new.request_id)
-    message_id = None
+    [row] = tx.run(WRITE, **_values(new, limits))
+    arguments = {"provider": request.model.provider}
+    engine.enqueue(tx, SUBMIT, arguments, key=new.id, lane=new.submit_lane, subject=new.id, request_id=new.request_id)
+    shown = {"type": request.model.type, "model": request.model.name, "prompt": request.prompt[:PROMPT_IN_EVENT]}
+    event = {**shown, "status": "pending", "conversation_id": request.conversation_id}
+    append_event(tx, "task.created", subject=new.id, user_id=user_id, data=event)
+    # Late: the user's balance is locked from here to the commit, and all submits of the user wait for it.
+    hold(tx, user_id=user_id, task_id=new.id, amount=request.model.credits, request_id=new.request_id)
     if request.conversation_id is not None:
-        message_id = new.message_id
-        data = about(new.id, request.model.name, request.model.type, request.parameters, price)
         open_placeholder(
             tx,
             conversation_id=request.conversation_id,
             user_id=user_id,
             task_id=new.id,
             prompt=request.prompt,
-            message_id=message_id,
-            data=data,
+            message_id=new.message_id,
+            data=about(new.id, request.model.name, request.model.type, request.parameters, request.model.credits),
         )
-    [row] = tx.run(WRITE, **_values(new, message_id, limits))
-    arguments = {"provider": request.model.provider}
-    engine.enqueue(tx, SUBMIT, arguments, key=new.id, lane=new.submit_lane, subject=new.id, request_id=new.request_id)
-    shown = {"type": request.model.type, "model": request.model.name, "prompt": request.prompt[:PROMPT_IN_EVENT]}
-    event = {**shown, "status": "pending", "conversation_id": request.conversation_id}
-    append_event(tx, "task.created", subject=new.id, user_id=user_id, data=event)
     return task_from(row)
 
 
@@ -111,7 +108,7 @@ def about(task_id: str, model: str, type: str, parameters: dict[str, Any], credi
     return {"task_id": task_id, "model": model, "type": type, "parameters": parameters, "credits": credits}
 
 
-def _values(new: NewTask, message_id: str | None, limits: Limits) -> dict[str, Any]:
+def _values(new: NewTask, limits: Limits) -> dict[str, Any]:
     request = new.request
     return {
         "id": new.id,
@@ -125,7 +122,7 @@ def _values(new: NewTask, message_id: str | None, limits: Limits) -> dict[str, A
         "references": list(request.references),
         "price": request.model.credits,
         "credits_held": request.model.credits,
-        "placeholder_message_id": message_id,
+        "placeholder_message_id": None if request.conversation_id is None else new.message_id,
         "retry_of": new.retry_of,
         "request_id": new.request_id,
         "reference": new.reference,
