@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest, so that nobody waits for it alone at the end."""
+    items.sort(key=lambda item: "test_generation_kills" not in item.nodeid)
+
+
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[PostgresqlServer]:
     """One private server for the whole session."""

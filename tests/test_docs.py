@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parent.parent
-FAMILIES = {"STORAGE_ERROR", "ASSET_ERROR", "NET_ERROR", "PROVIDER_ERROR", "GENERATION_ERROR", "LONGTAKE_ERROR", "DATABASE_ERROR", "ENGINE_ERROR", "OPERATOR_ERROR", "SERVER_ERROR", "CREDITS_ERROR", "ACCOUNT_ERROR", "VAULT_ERROR"}
+FAMILIES = {
+    f"{name}_ERROR"
+    for name in (
+        "ACCOUNT", "ASSET", "CREDITS", "DATABASE", "ENGINE", "GENERATION", "LONGTAKE", "NET", "OPERATOR", "PROVIDER",
+        "SERVER", "STORAGE", "VAULT",
+    )
+}  # fmt: skip
 
 
 def page(name: str) -> str:
