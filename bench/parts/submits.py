@@ -27,7 +27,7 @@ STEPS_DOWN = (75, 50, 25, 10)
 LIMIT_MILLISECONDS = 100.0
 USERS = [f"user-{number}" for number in range(500)]
 BODY = {"model": "veo-3.1-fast", "prompt": "a fox in the snow", "parameters": {"aspect_ratio": "16:9"}}
-WARM = {"rate": 20.0, "seconds": 2.0}
+WARM = {"rate": 50.0, "seconds": 8.0}
 PROBE = {"rate": 10.0, "seconds": 0.5}
 
 
