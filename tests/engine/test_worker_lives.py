@@ -75,12 +75,12 @@ async def test_taken_for_dead_it_goes_on_as_a_new_worker(database: Database) -> 
     async def run_on(_job: Job) -> Outcome:
         try:
             await asyncio.Event().wait()
-        finally:
+        except asyncio.CancelledError:
             stopped.set()
-        return Done()
+        return Done(data="too late")
 
     stage.handler = run_on
-    lost = await stage.enqueue()
+    await stage.enqueue()
     async with stage.working(heartbeat_seconds=0.01, concurrency=1, lease_seconds=600.0) as worker:
         await stage.until(lambda: len(stage.started) == 1)
         before = worker.id
@@ -95,9 +95,9 @@ async def test_taken_for_dead_it_goes_on_as_a_new_worker(database: Database) -> 
         assert worker.id != before
         other = await stage.enqueue()
         await stage.until(lambda: other in {job for job, _outcome in stage.settled})
-        # The lost one is an orphan now; a rescuer's turn comes.
         assert (await database.read(ended, other)).worker == worker.id
-    assert not any(job == lost and isinstance(outcome, Done) for job, outcome in stage.settled)
+    # The lost one is an orphan, and a rescuer's turn may have come: what its first run says counts in no case.
+    assert not any(outcome.data == "too late" for _job, outcome in stage.settled)
 
 
 @pytest.mark.parametrize("concurrency", [1, 5])
