@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 #: Jobs that become due by time are gathered for so long, so that a thousand of them are a few claims.
 LINGER_SECONDS = 0.1
-#: Exchanges with the database are at least so far apart while single jobs come and go: what comes meanwhile is done
-#: with them, at a fraction of the cost. The first after a pause is never held up, and a backlog is worked off at once.
+#: Exchanges of a busy worker with the database are at least so far apart: what comes meanwhile is done with them, at a
+#: fraction of the cost. A worker with few jobs in hand holds nothing up, and a backlog is worked off at once.
 GATHER_SECONDS = 0.04
+BUSY_JOBS = 4
 
 
 class Rhythm:
@@ -80,10 +81,10 @@ class Rhythm:
         except TimeoutError:
             pass
 
-    async def gather(self) -> None:
-        """Hold the next exchange back for a moment if the last one was only just."""
+    async def gather(self, in_hand: int) -> None:
+        """Hold the next exchange of a busy worker back for a moment if the last one was only just."""
         wait = self._exchanged_at + GATHER_SECONDS - self._clock.monotonic()
-        if 0 < wait <= GATHER_SECONDS and not self._backlog:
+        if in_hand >= BUSY_JOBS and 0 < wait <= GATHER_SECONDS and not self._backlog:
             await asyncio.sleep(wait)
         self._exchanged_at = self._clock.monotonic()
 

@@ -103,7 +103,7 @@ class Worker:
         """Exchange what is finished for what is next, again and again."""
         while not (self.stopping and not self.hand and not self.finishing.waiting):
             await self.rhythm.until_something_to_do(has_room=self.room() > 0)
-            await self.rhythm.gather()
+            await self.rhythm.gather(len(self.hand))
             wanted = self.rhythm.begin_claim(min(self.room(), BATCH))
             verdicts = self.finishing.take()
             if not verdicts and not wanted:
