@@ -11,11 +11,14 @@ from sqlalchemy import text
 from longtake import open_database
 from longtake.engine.events import append_event, read_events
 from longtake.errors import RightsMissing
+from tests.databases import OWNER
+from tests.engine.stage import until_readable, wait_until_readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from longtake import Database, Transaction
+    from tests.databases import PostgresqlServer
 
 USERS = ["alice", "bob", 'o\'hara \\ "the" third', None]
 
@@ -40,6 +43,7 @@ def single(postgresql_url: str) -> Iterator[Database]:
     """A database with one connection, so that whatever stayed behind would show."""
     opened = open_database(postgresql_url, threads=1)
     opened.run_blocking(tell_each)
+    wait_until_readable(opened)
     yield opened
     opened.close()
 
@@ -97,15 +101,16 @@ async def test_a_user_cannot_write_events_or_see_jobs(single: Database) -> None:
         await single.read(see_jobs, as_user="alice")
 
 
-async def test_the_program_needs_no_superuser(postgresql_url: str) -> None:
+async def test_the_program_need_not_own_the_tables(postgresql_url: str, postgresql_server: PostgresqlServer) -> None:
     """A role that is neither owner nor superuser, only a member of the two roles, can do the program's work."""
-    with psycopg.connect(postgresql_url, autocommit=True) as connection:
+    with psycopg.connect(postgresql_server.admin_url(), autocommit=True) as connection:
         connection.execute("DROP ROLE IF EXISTS plain_program")
         connection.execute("CREATE ROLE plain_program LOGIN IN ROLE longtake_engine, longtake_api")
-    database = open_database(postgresql_url.replace("postgres:@", "plain_program@", 1), threads=1)
+    database = open_database(postgresql_url.replace(f"{OWNER}@", "plain_program@", 1), threads=1)
     try:
         assert (await database.run(current_role))[0] == "plain_program"
         await database.run(tell_each)
+        await until_readable(database)
         assert len(await database.read(subjects)) == len(USERS)
         assert await database.read(subjects, as_user="bob") == ["for bob"]
         assert await database.read(subjects, as_user="") == []

@@ -19,6 +19,7 @@ from longtake.engine.outcomes import Outcome
 from longtake.engine.queue import QueueName
 from longtake.engine.verdicts import judge
 from longtake.errors import RightsMissing
+from tests.engine.stage import until_readable, wait_until_readable
 
 if TYPE_CHECKING:
     from tests.databases import PostgresqlServer
@@ -28,10 +29,10 @@ WORKER = "01990000-0000-7000-8000-000000000001"
 
 def make_database(server: PostgresqlServer, role: str, *statements: str) -> str:
     """Return the address of an empty database that belongs to a new role."""
-    with psycopg.connect(server.url("postgres"), autocommit=True) as connection:
+    with psycopg.connect(server.admin_url(), autocommit=True) as connection:
         for statement in (f"CREATE ROLE {role} LOGIN", f"CREATE DATABASE {role} OWNER {role}", *statements):
             connection.execute(statement)
-    return server.url(role).replace("postgres:", f"{role}:", 1)
+    return server.url(role, role)
 
 
 async def run_noop(_job: Job) -> Outcome:
@@ -56,6 +57,7 @@ def test_an_owner_to_whom_the_roles_were_granted_runs_jobs(postgresql_server: Po
         verdict = judge(engine.kinds["noop"], job, Done(), WORKER, engine.random)
         assert database.run_blocking(engine.finish, [verdict]) == {job.id}
         database.run_blocking(lambda tx: append_event(tx, "task.done", user_id="ada"))
+        wait_until_readable(database)
         assert {event.type for event in database.run_blocking(read_events)} == {"job.done", "task.done"}
     finally:
         database.close()
@@ -68,6 +70,7 @@ async def test_as_user_is_bound_by_row_level_security(postgresql_server: Postgre
     try:
         await database.run(lambda tx: append_event(tx, "task.done", user_id="ada"))
         await database.run(lambda tx: append_event(tx, "task.done", user_id="bob"))
+        await until_readable(database)
         seen = await database.read(read_events, as_user="ada")
         assert [event.user_id for event in seen] == ["ada"]
     finally:
@@ -94,6 +97,7 @@ async def test_an_owner_that_may_make_roles_needs_no_administrator() -> None:
         database = open_database(url)
         await database.run(lambda tx: append_event(tx, "task.done", user_id="ada"))
         await database.run(lambda tx: append_event(tx, "task.done", user_id="bob"))
+        await until_readable(database)
         assert [event.user_id for event in await database.read(read_events, as_user="bob")] == ["bob"]
         database.close()
     finally:

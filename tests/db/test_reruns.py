@@ -15,6 +15,7 @@ from longtake.db import postgresql
 from longtake.db.postgresql import PostgresqlDatabase
 from longtake.db.postgresql_session import SessionOptions
 from longtake.errors import DatabaseBusy, DatabaseUnavailable
+from tests.databases import as_administrator
 from tests.db.notes import add_note, make_notes, read_notes
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 def set_for_database(url: str, setting: str) -> None:
     """Change a setting for every connection made from now on."""
     name = url.split("?", maxsplit=1)[0].rsplit("/", 1)[1]
-    with psycopg.connect(url, autocommit=True) as connection:
+    with psycopg.connect(as_administrator(url), autocommit=True) as connection:
         connection.execute(f"ALTER DATABASE {name} SET {setting}".encode())
 
 

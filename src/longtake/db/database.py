@@ -8,6 +8,7 @@ the database; ids and times it needs are made before.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 import structlog
@@ -29,11 +30,13 @@ log = structlog.get_logger(__name__)
 class Transaction:
     """The only thing a transaction function sees: it can ask and change, but not commit."""
 
-    __slots__ = ("_callbacks", "_connection", "_cursor", "dialect", "user")
+    __slots__ = ("_callbacks", "_connection", "_cursor", "_signals", "_topics", "dialect", "user")
 
-    def __init__(self, connection: Connection, cursor: Any, user: str | None = None) -> None:
+    def __init__(self, connection: Connection, cursor: Any, signals: Signals, user: str | None = None) -> None:
         self._connection = connection
         self._cursor = cursor
+        self._signals = signals
+        self._topics: set[str] = set()
         self._callbacks: list[Callable[[], None]] = []
         self.dialect: str = connection.dialect.name
         self.user = user
@@ -70,8 +73,14 @@ class Transaction:
         if callback not in self._callbacks:
             self._callbacks.append(callback)
 
+    def signal(self, topic: str) -> None:
+        """Tell everybody about a topic once the transaction is durable; many in one transaction are one signal."""
+        self._topics.add(topic)
+
     def committed(self) -> None:
-        """Run the callbacks. For the database alone."""
+        """Run the callbacks and send the signals. For the database alone."""
+        for topic in sorted(self._topics):
+            self._callbacks.append(partial(self._signals.send, topic))
         for callback in self._callbacks:
             try:
                 callback()

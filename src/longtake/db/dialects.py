@@ -96,6 +96,13 @@ class seconds_until(FunctionElement[float]):  # noqa: N801
     inherit_cache = True
 
 
+class seconds_between(FunctionElement[float]):  # noqa: N801
+    """How many seconds from one time to another, for statements that reckon with many rows."""
+
+    type = Float()
+    inherit_cache = True
+
+
 class transaction_age(FunctionElement[float]):  # noqa: N801
     """For how many seconds the transaction has been open: by so much ``now()`` is behind."""
 
@@ -132,6 +139,19 @@ def _until_sqlite(element: seconds_until, compiler: SQLCompiler, **options: Any)
 @compiles(seconds_until, POSTGRESQL)
 def _until_postgresql(element: seconds_until, compiler: SQLCompiler, **options: Any) -> str:
     return f"extract(epoch FROM ({compiler.process(element.clauses, **options)}) - now())::double precision"
+
+
+@compiles(seconds_between, SQLITE)
+def _between_sqlite(element: seconds_between, compiler: SQLCompiler, **options: Any) -> str:
+    # SQLite's own function: one of ours, in Python, costs ten times as much a row.
+    earlier, later_one = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"((julianday({later_one}) - julianday({earlier})) * 86400.0)"
+
+
+@compiles(seconds_between, POSTGRESQL)
+def _between_postgresql(element: seconds_between, compiler: SQLCompiler, **options: Any) -> str:
+    earlier, later_one = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"extract(epoch FROM ({later_one}) - ({earlier}))::double precision"
 
 
 def sqlite_later(now: datetime, seconds: float | None) -> str | None:

@@ -18,8 +18,10 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.pool import NullPool
 
 from longtake.db.ownership import FileOwnership
+from longtake.db.postgresql_errors import is_lost, translate
+from longtake.db.roles import making_by_hand
 from longtake.db.urls import is_sqlite, postgresql_url, sqlite_path
-from longtake.errors import DatabaseUnavailable, RightsMissing, SchemaMismatch
+from longtake.errors import RightsMissing, SchemaMismatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,7 +119,7 @@ def _connection(url: str, *, owned: bool = True) -> Iterator[Connection]:
             yield connection
             connection.commit()
     except sqlalchemy.exc.DBAPIError as error:
-        raise _translated(error) from error
+        raise _translated(error, url) from error
     finally:
         engine.dispose()
         if ownership is not None:
@@ -142,15 +144,10 @@ def _engine(url: str) -> sqlalchemy.Engine:
     return engine
 
 
-def _translated(error: sqlalchemy.exc.DBAPIError) -> Exception:
+def _translated(error: sqlalchemy.exc.DBAPIError, url: str) -> BaseException:
     if isinstance(error.orig, psycopg.errors.InsufficientPrivilege):
         return RightsMissing(
             f"The database role may not run this migration. (PostgreSQL: {str(error.orig).splitlines()[0]})",
-            hint=(
-                "Let an administrator run once: CREATE ROLE longtake_api NOLOGIN; CREATE ROLE longtake_engine NOLOGIN;"
-                " GRANT longtake_api, longtake_engine TO your_role;"
-            ),
+            hint=making_by_hand(url),
         )
-    if isinstance(error.orig, psycopg.OperationalError) and error.orig.sqlstate is None:
-        return DatabaseUnavailable(f"PostgreSQL cannot be reached. ({str(error.orig).splitlines()[0]})")
-    return error
+    return translate(error) if is_lost(error) else error

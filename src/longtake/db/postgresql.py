@@ -47,10 +47,10 @@ class PostgresqlDatabase(Database):
         self._sessions: list[Session] = []
         self._waiting = 0
         self._waiting_limit = waiting_limit + threads
-        self._urgent = Session(self._engine)
+        self.signals = PostgresqlSignals(options)
+        self._urgent = Session(self._engine, self.signals)
         self._urgent_lock = threading.Lock()
         self._closed = False
-        self.signals = PostgresqlSignals(options)
 
     async def run(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None) -> R:
         return await self._in_thread(function, arguments, as_user, read_only=False)
@@ -88,7 +88,7 @@ class PostgresqlDatabase(Database):
     def _call(self, function: Callable[..., R], arguments: tuple[Any, ...], user: str | None, read_only: bool) -> R:  # noqa: FBT001
         session: Session | None = getattr(self._local, "session", None)
         if session is None:
-            session = self._local.session = Session(self._engine)
+            session = self._local.session = Session(self._engine, self.signals)
             self._sessions.append(session)
         return self._persist(session, function, arguments, user, read_only=read_only)
 

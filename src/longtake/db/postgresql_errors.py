@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import psycopg
 import psycopg.errors
 import sqlalchemy.exc
@@ -10,6 +12,7 @@ from longtake.errors import (
     DatabaseBusy,
     DatabaseFull,
     DatabaseReadOnly,
+    DatabaseRefused,
     DatabaseUnavailable,
     LongtakeError,
     RightsMissing,
@@ -35,6 +38,22 @@ MEANINGS: list[tuple[type[Exception], type[LongtakeError], str]] = [
     (psycopg.errors.UndefinedTable, SchemaMismatch, "A table is missing."),
     (psycopg.errors.SerializationFailure, DatabaseBusy, "The transaction lost against others again and again."),
     (psycopg.errors.DeadlockDetected, DatabaseBusy, "The transaction ran into deadlocks again and again."),
+]
+
+MAKING = (
+    "`LONGTAKE_ADMIN_URL=postgresql://postgres:PASSWORD@HOST/postgres longtake migrate up` makes the role and the"
+    " database that LONGTAKE_DATABASE_URL names."
+)
+#: Where passwords are asked for, the server does not say whether there is such a role.
+NOT_BELIEVED = (
+    f"Is the password right? If there is no such role yet: {MAKING} `longtake migrate up --admin-url …` does the same."
+)
+#: While a connection is made the driver hands on the server's words alone, without a SQLSTATE. Each with a hint.
+NOT_LET_IN = [
+    (re.compile(r'role "(.+?)" does not exist'), "The role {!r} does not exist.", MAKING),
+    (re.compile(r'database "(.+?)" does not exist'), "The database {!r} does not exist.", MAKING),
+    (re.compile(r'authentication failed for user "(.+?)"'), "It does not believe that we are {!r}.", NOT_BELIEVED),
+    (re.compile(r'no pg_hba.conf entry for host .*?user "(.+?)"'), "From here it takes no connection of {!r}.", None),
 ]
 
 
@@ -65,8 +84,17 @@ def translate(error: BaseException) -> BaseException:
         if isinstance(cause, theirs):
             return ours(f"{sentence} (PostgreSQL: {_first_line(cause)})")
     if is_lost(error):
-        return DatabaseUnavailable(f"PostgreSQL cannot be reached. ({_first_line(cause)})")
+        return _refused(str(cause)) or DatabaseUnavailable(f"PostgreSQL cannot be reached. ({_first_line(cause)})")
     return error
+
+
+def _refused(words: str) -> DatabaseRefused | None:
+    """Return what the server's words mean, where it was there and did not let us in."""
+    for pattern, sentence, hint in NOT_LET_IN:
+        if found := pattern.search(words):
+            reason = f"PostgreSQL does not let us in. ({sentence.format(found[1])})"
+            return DatabaseRefused(reason, hint=hint)
+    return None
 
 
 def _first_line(error: BaseException) -> str:

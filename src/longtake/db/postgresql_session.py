@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine
 
+    from longtake.db.signals import Signals
+
 R = TypeVar("R")
 
 #: The role under which a user's own requests run: row level security holds for it without exception.
@@ -98,8 +100,9 @@ class CommitUnknown(Exception):
 class Session:
     """Used by one thread at a time; connects when needed and again after a loss."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, signals: Signals) -> None:
         self._engine = engine
+        self._signals = signals
         self._core: Connection | None = None
         self._driver: psycopg.Connection[Any] | None = None
         self._server_life = ""
@@ -112,7 +115,7 @@ class Session:
         try:
             with driver.cursor() as cursor:
                 transaction_id = self._begin(cursor, user, read_only=read_only)
-                transaction = Transaction(core, cursor, user)
+                transaction = Transaction(core, cursor, self._signals, user)
                 result = function(transaction, *arguments)
                 if driver.info.transaction_status != TransactionStatus.INTRANS:
                     raise TransactionEnded("A transaction function ended its transaction by itself.")

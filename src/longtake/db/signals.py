@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from typing import TYPE_CHECKING
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
 
 class Signals:
@@ -26,6 +28,24 @@ class Signals:
                 self._subscribers = [one for one in self._subscribers if one is not callback]
 
         return unsubscribe
+
+    @asynccontextmanager
+    async def heeded(self, topic: str, wake: asyncio.Event, rounds: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+        """Let `rounds` go on until the block ends; `wake` is set whenever the topic is heard."""
+        loop = asyncio.get_running_loop()
+
+        def heard(one: str) -> None:
+            if one == topic:
+                loop.call_soon_threadsafe(wake.set)
+
+        unsubscribe = self.subscribe(heard)
+        task = asyncio.create_task(rounds)
+        try:
+            yield
+        finally:
+            unsubscribe()
+            task.cancel()
+            await asyncio.wait([task])
 
     def send(self, topic: str) -> None:
         """Tell this process, and whoever else shares the database."""

@@ -49,7 +49,7 @@ class SqliteDatabase(Database):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._ownership = FileOwnership(path, owner)
         try:
-            self._writer = SqliteConnection(path, self._clock, writable=True)
+            self._writer = SqliteConnection(path, self._clock, self.signals, writable=True)
         except BaseException as error:
             self._ownership.release()
             raise translate(error) from error
@@ -89,7 +89,8 @@ class SqliteDatabase(Database):
         try:
             connection: SqliteConnection | None = getattr(self._reading, "connection", None)
             if connection is None:
-                connection = self._reading.connection = SqliteConnection(self.path, self._clock, writable=False)
+                connection = SqliteConnection(self.path, self._clock, self.signals, writable=False)
+                self._reading.connection = connection
                 self._reader_connections.append(connection)
             connection.control("BEGIN")
             try:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from longtake.clock import Clock
+    from longtake.db.signals import Signals
 
 BUSY_SECONDS = 10.0
 SHARED_PRAGMAS = ("foreign_keys = ON", "temp_store = MEMORY", "cache_size = -16000")
@@ -29,7 +30,8 @@ OURS = "/* longtake */"
 class SqliteConnection:
     """For one thread at a time. Transactions begin and end only by :meth:`control`."""
 
-    def __init__(self, path: Path, clock: Clock, *, writable: bool) -> None:
+    def __init__(self, path: Path, clock: Clock, signals: Signals, *, writable: bool) -> None:
+        self._signals = signals
         self._clock = clock
         self._set_now(clock.now())
         self._inside_function = False
@@ -57,7 +59,7 @@ class SqliteConnection:
     def transaction(self, user: str | None) -> Transaction:
         """Begin the time of one function."""
         self._set_now(self._clock.now())
-        return Transaction(self._core, self.driver.cursor(), user)
+        return Transaction(self._core, self.driver.cursor(), self._signals, user)
 
     @contextmanager
     def guarded(self) -> Iterator[None]:

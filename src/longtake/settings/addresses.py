@@ -4,10 +4,15 @@ import ipaddress
 import re
 from urllib.parse import SplitResult, urlsplit
 
+from pydantic import SecretStr
+
 #: Stands for 127.0.0.0/8 and ::1 in a list of address ranges.
 LOOPBACK = "loopback"
 _SQLITE = "sqlite:///"
 _POSTGRESQL = re.compile(r"postgres(?:ql)?(?:\+psycopg)?://", re.IGNORECASE)
+_ORIGIN = re.compile(
+    r"(?P<scheme>https?)://(?P<host>[a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(?::(?P<port>[1-9]\d{0,4}))?/?"
+)
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
@@ -21,6 +26,14 @@ def check_database_url(url: str) -> str:
             raise ValueError("has no valid host and port; in a password write @ as %40, / as %2F, : as %3A, # as %23")
         return url
     raise ValueError("must begin with sqlite:/// (a file) or postgresql:// (a server)")
+
+
+def check_admin_url(url: SecretStr) -> SecretStr:
+    """The address in its one spelling, or ValueError with what is wrong."""
+    plain = url.get_secret_value().strip()
+    if plain and not _POSTGRESQL.match(plain):
+        raise ValueError("must begin with postgresql://")
+    return SecretStr(check_database_url(plain) if plain else "")
 
 
 def _check_sqlite(url: str) -> str:
@@ -74,15 +87,44 @@ def check_public_url(url: str) -> str:
     return url.rstrip("/")
 
 
+def listed(text: str) -> list[str]:
+    """Return what stands between the commas of a setting."""
+    return [word for word in (piece.strip() for piece in text.split(",")) if word]
+
+
+def check_origins(text: str) -> str:
+    """Return the origins as browsers spell them, or raise ValueError with what is wrong."""
+    return ",".join(_origin(word) for word in listed(text))
+
+
+def _origin(word: str) -> str:
+    if word == "*":
+        raise ValueError("must name each origin: * would let every page in the world use this server")
+    match = _ORIGIN.fullmatch(word.lower())
+    if match is None:
+        raise ValueError(
+            f"{word[:50]!r} is not an origin: write https://name or https://name:port, and nothing after it"
+        )
+    usual = "443" if match["scheme"] == "https" else "80"
+    port = match["port"]
+    return f"{match['scheme']}://{match['host']}" + ("" if port in {None, usual} else f":{port}")
+
+
 def check_address_ranges(text: str) -> str:
     """Return the ranges as they were given, or raise ValueError with what is wrong."""
-    for word in filter(None, (piece.strip() for piece in text.split(","))):
+    for word in listed(text):
         try:
             if word != LOOPBACK:
                 ipaddress.ip_network(word)
         except ValueError:
             raise ValueError(f"{word[:50]!r} is neither `{LOOPBACK}` nor a range of addresses") from None
     return text
+
+
+def address_ranges(text: str) -> list[str]:
+    """Return the ranges of a checked list, with what `loopback` stands for."""
+    words = listed(text)
+    return [word for word in words if word != LOOPBACK] + (["127.0.0.0/8", "::1"] if LOOPBACK in words else [])
 
 
 def is_loopback_name(host: str) -> bool:

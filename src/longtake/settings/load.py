@@ -125,6 +125,8 @@ def _reason(details: ErrorDetails) -> str:
             return str(context["error"])
         case "int_parsing" | "int_type" | "int_from_float":
             return "must be a whole number"
+        case "bool_parsing" | "bool_type":
+            return "must be true or false"
         case "float_parsing" | "float_type" | "finite_number":
             return "must be a number"
         case "greater_than_equal":

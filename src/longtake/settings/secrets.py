@@ -10,11 +10,11 @@ from longtake.settings.addresses import is_loopback_name
 LEAST_CHARACTERS = 32
 
 
-def check_secret(value: SecretStr) -> SecretStr:
+def check_secret(value: SecretStr, least: int = LEAST_CHARACTERS) -> SecretStr:
     """Return the secret without surrounding space, or raise ValueError when it is too short to protect anything."""
     secret = value.get_secret_value().strip()
-    if secret and len(secret) < LEAST_CHARACTERS:
-        raise ValueError(f"must have at least {LEAST_CHARACTERS} characters")
+    if secret and len(secret) < least:
+        raise ValueError(f"must have at least {least} characters")
     return SecretStr(secret)
 
 

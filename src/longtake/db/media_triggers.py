@@ -1,0 +1,151 @@
+"""SQL that starts copies and thumbnails when a row says so, and the views of media. Used by migration 0010 alone.
+
+It must never change: a new need is a new migration with SQL of its own. The two databases say the same, in their words:
+
+- A *completion* is a row that becomes `completed` with an address, or whose `force` is set. It starts exactly one copy,
+  unless the file is ours already (it has a key, or its address begins with our public prefix), and exactly one
+  thumbnail, unless there is one (a `data:image/svg` counts as none). References have no thumbnail.
+- Second chance: a copy that completes while there is no thumbnail starts one.
+- A job that is there already is enough: its key is the asset's id.
+"""
+
+_COMPLETED = "NEW.status = 'completed' AND NEW.source_url IS NOT NULL"
+_BECOMES = (
+    "OLD.status <> 'completed' OR (OLD.source_url IS NULL AND NEW.source_url IS NOT NULL)"
+    " OR (NEW.force AND NOT OLD.force)"
+)
+_OURS = (
+    "EXISTS (SELECT 1 FROM asset_facts WHERE public_prefix <> ''"
+    " AND substr(NEW.source_url, 1, length(public_prefix)) = public_prefix)"
+)
+_WANTS_COPY = f"((NEW.key IS NULL AND NEW.mirror_state <> 'completed') OR NEW.force) AND NOT {_OURS}"
+_WANTS_PICTURE = (
+    "NEW.role <> 'reference' AND NEW.thumbnail_key IS NULL AND NEW.thumbnail_state <> 'completed'"
+    " AND (NEW.thumbnail_url IS NULL OR lower(substr(NEW.thumbnail_url, 1, 14)) = 'data:image/svg')"
+)
+
+# -- SQLite ----------------------------------------------------------------------------------------------------------
+
+SQLITE_NOW = "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
+_OWN_FORM = "[12][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9] [0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]"
+
+
+def sqlite_moment(text: str) -> str:
+    """Return SQL for a time in the one form that rows may hold; NULL for what is none.
+
+    SQLite lets an application write anything. A time in another form would sort wrongly, and nonsense in a job would
+    keep all jobs of its queue from being read. Days that no month has are those of the next one: without a modifier
+    SQLite would hand them on as they are.
+    """
+    return (
+        f"CASE WHEN {text} GLOB '{_OWN_FORM}'"
+        f" AND substr({text}, 1, 19) = strftime('%Y-%m-%d %H:%M:%S', {text}, '+0 seconds') THEN {text}"
+        f" WHEN {text} GLOB '[12][0-9][0-9][0-9]-*' THEN strftime('%Y-%m-%d %H:%M:%f000', {text}, '+0 seconds') END"
+    )
+
+
+#: Rows of our own say when they were completed, by the program's clock; those of others have the system's.
+_SQLITE_WHEN = f"coalesce({sqlite_moment('NEW.completed_at')}, {SQLITE_NOW})"
+#: Whatever an application's clock or time zone says, its job does not wait.
+_SQLITE_DUE = f"min({_SQLITE_WHEN}, {SQLITE_NOW})"
+
+
+def _sqlite_job(kind: str, when: str) -> str:
+    return f"""
+    INSERT INTO jobs (kind, key, lane, priority, max_attempts, args, subject, request_id, due_at, created_at)
+    SELECT name, NEW.id, lane, priority, max_attempts, json_object('asset', NEW.id), NEW.id, NEW.request_id,
+           {_SQLITE_DUE}, {_SQLITE_DUE}
+    FROM job_kinds WHERE name = '{kind}' AND {when}
+      AND NOT EXISTS (SELECT 1 FROM jobs WHERE kind = '{kind}' AND key = NEW.id);"""
+
+
+def _sqlite_start(name: str, moment: str, condition: str) -> str:
+    copy, picture = f"({_COMPLETED}) AND {_WANTS_COPY}", f"NEW.status = 'completed' AND {_WANTS_PICTURE}"
+    return f"""
+CREATE TRIGGER {name} AFTER {moment} ON assets WHEN NEW.status = 'completed' AND {condition} BEGIN
+    {_sqlite_job("assets.mirror", copy)}
+    {_sqlite_job("assets.thumbnail", picture)}
+    UPDATE assets SET completed_at = {_SQLITE_WHEN}, force = 0,
+        mirror_state = CASE WHEN {copy} THEN 'pending' ELSE mirror_state END,
+        thumbnail_state = CASE WHEN {picture} THEN 'pending' ELSE thumbnail_state END
+    WHERE id = NEW.id;
+END"""
+
+
+_SQLITE_SECOND_CHANCE = f"""
+CREATE TRIGGER assets_second_chance AFTER UPDATE OF mirror_state ON assets
+WHEN NEW.mirror_state = 'completed' AND OLD.mirror_state <> 'completed'
+  AND NEW.thumbnail_state IN ('none', 'failed') AND {_WANTS_PICTURE} BEGIN
+    {_sqlite_job("assets.thumbnail", "1")}
+    UPDATE assets SET thumbnail_state = 'pending' WHERE id = NEW.id;
+END"""
+
+# -- PostgreSQL ------------------------------------------------------------------------------------------------------
+
+#: For functions with the rights of their owner: with the caller's own temporary tables found last, never first.
+SEARCH_PATH = "public, pg_catalog, pg_temp"
+
+_POSTGRESQL_START = f"""
+CREATE FUNCTION longtake_assets_start() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = {SEARCH_PATH} AS $$
+DECLARE
+    wants_copy boolean := {_COMPLETED} AND {_WANTS_COPY};
+    wants_picture boolean := {_WANTS_PICTURE};
+BEGIN
+    INSERT INTO jobs (kind, key, lane, priority, max_attempts, args, subject, request_id)
+    SELECT name, NEW.id::text, lane, priority, max_attempts, jsonb_build_object('asset', NEW.id), NEW.id::text,
+           NEW.request_id
+    FROM job_kinds
+    WHERE (wants_copy AND name = 'assets.mirror') OR (wants_picture AND name = 'assets.thumbnail')
+    ON CONFLICT DO NOTHING;
+    UPDATE assets SET completed_at = coalesce(completed_at, now()), force = false,
+        mirror_state = CASE WHEN wants_copy THEN 'pending' ELSE mirror_state END,
+        thumbnail_state = CASE WHEN wants_picture THEN 'pending' ELSE thumbnail_state END
+    WHERE id = NEW.id;
+    RETURN NULL;
+END $$"""
+
+_POSTGRESQL_SECOND_CHANCE = f"""
+CREATE FUNCTION longtake_assets_second_chance() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = {SEARCH_PATH} AS $$
+BEGIN
+    INSERT INTO jobs (kind, key, lane, priority, max_attempts, args, subject, request_id)
+    SELECT name, NEW.id::text, lane, priority, max_attempts, jsonb_build_object('asset', NEW.id), NEW.id::text,
+           NEW.request_id
+    FROM job_kinds WHERE name = 'assets.thumbnail'
+    ON CONFLICT DO NOTHING;
+    UPDATE assets SET thumbnail_state = 'pending' WHERE id = NEW.id;
+    RETURN NULL;
+END $$"""
+
+SQLITE_MEDIA = (
+    _sqlite_start("assets_start_new", "INSERT", "1"),
+    _sqlite_start("assets_start_changed", "UPDATE OF status, source_url, force", f"({_BECOMES})"),
+    _SQLITE_SECOND_CHANCE,
+)
+SQLITE_MEDIA_DROPS = (
+    "DROP TRIGGER assets_second_chance",
+    "DROP TRIGGER assets_start_changed",
+    "DROP TRIGGER assets_start_new",
+)
+_POSTGRESQL_TRIGGERS = f"""
+CREATE TRIGGER assets_start_new AFTER INSERT ON assets FOR EACH ROW
+WHEN (NEW.status = 'completed') EXECUTE FUNCTION longtake_assets_start();
+
+CREATE TRIGGER assets_start_changed AFTER UPDATE OF status, source_url, force ON assets FOR EACH ROW
+WHEN (NEW.status = 'completed' AND ({_BECOMES})) EXECUTE FUNCTION longtake_assets_start();
+
+CREATE TRIGGER assets_second_chance AFTER UPDATE OF mirror_state ON assets FOR EACH ROW
+WHEN (NEW.mirror_state = 'completed' AND OLD.mirror_state <> 'completed'
+      AND NEW.thumbnail_state IN ('none', 'failed') AND {_WANTS_PICTURE})
+EXECUTE FUNCTION longtake_assets_second_chance()
+"""
+
+POSTGRESQL_MEDIA = (_POSTGRESQL_START, _POSTGRESQL_SECOND_CHANCE, _POSTGRESQL_TRIGGERS)
+POSTGRESQL_MEDIA_DROPS = (
+    "DROP TRIGGER assets_second_chance ON assets",
+    "DROP TRIGGER assets_start_changed ON assets",
+    "DROP TRIGGER assets_start_new ON assets",
+    "DROP FUNCTION longtake_assets_second_chance()",
+    "DROP FUNCTION longtake_assets_start()",
+)

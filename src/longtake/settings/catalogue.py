@@ -1,0 +1,94 @@
+"""The catalogue: where its facts come from, and how fast they are asked for."""
+
+from pydantic import BaseModel, Field, SecretStr, field_validator
+
+from longtake.settings.addresses import check_public_url
+
+
+class CatalogueSettings(BaseModel):
+    """The catalogue: where its facts come from, and how fast they are asked for."""
+
+    tmdb_api_key: SecretStr = Field(
+        default=SecretStr(""),
+        description="Key of TMDB (v3 key or v4 token); empty: the one stored by `longtake secrets set`, else no ids.",
+        examples=["your-tmdb-key"],
+    )
+    tmdb_base_url: str = Field(
+        min_length=1,
+        default="https://api.themoviedb.org/3",
+        description="Address of TMDB's API.",
+        examples=["http://127.0.0.1:8585/tmdb/3"],
+    )
+    tmdb_images_url: str = Field(
+        min_length=1,
+        default="https://image.tmdb.org",
+        description="Address of TMDB's pictures: what is below it is asked for in other sizes when one is missing.",
+        examples=["http://127.0.0.1:8585/tmdb-images"],
+    )
+    tmdb_per_second: int = Field(
+        default=40,
+        ge=0,
+        le=10_000,
+        description="Requests to TMDB in a second, over all machines; 0 for no limit.",
+        examples=[40],
+    )
+    titles_at_once: int = Field(
+        default=5,
+        ge=0,
+        le=1_000,
+        description="Titles that are looked up at the same time, over all machines; 0 for no limit.",
+        examples=[5],
+    )
+    posters_at_once: int = Field(
+        default=5,
+        ge=0,
+        le=1_000,
+        description="Posters that are downloaded at the same time, over all machines; 0 for no limit.",
+        examples=[5],
+    )
+    poster_check_days: int = Field(
+        default=7,
+        ge=1,
+        le=36_500,
+        description="Days after which a poster's source is asked whether it has changed.",
+        examples=[7],
+    )
+    bangumi_base_url: str = Field(
+        min_length=1,
+        default="https://api.bgm.tv",
+        description="Address of Bangumi's API.",
+        examples=["http://127.0.0.1:8585/bangumi"],
+    )
+    bangumi_images_url: str = Field(
+        min_length=1,
+        default="https://lain.bgm.tv",
+        description="Address of Bangumi's covers: what is below it is asked for in other sizes when one is missing.",
+        examples=["http://127.0.0.1:8585/bangumi-images"],
+    )
+    bangumi_user_agent: str = Field(
+        default="longtake/longtake (self-hosted)",
+        min_length=5,
+        max_length=200,
+        pattern=r"^[\x20-\x7e]+$",
+        description="How we introduce ourselves to Bangumi, which asks for developer/application and a homepage.",
+        examples=["ada/film-shelf (https://films.example.com)"],
+    )
+    calendar_hours: int = Field(
+        default=24,
+        ge=0,
+        le=8_760,
+        description="Hours between two refreshes of Bangumi's calendar, once there are titles; 0 for never by itself.",
+        examples=[24],
+    )
+    sync_minutes: int = Field(
+        default=60,
+        ge=0,
+        le=525_600,
+        description="Minutes between two syncs of the catalogue; 0 for never by itself.",
+        examples=[60],
+    )
+
+    @field_validator("tmdb_base_url", "tmdb_images_url", "bangumi_base_url", "bangumi_images_url")
+    @classmethod
+    def _check_address(cls, value: str) -> str:
+        return check_public_url(value)

@@ -1,0 +1,163 @@
+"""Where data is kept and where the server is reached."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field, SecretStr, field_validator
+
+from longtake.settings.addresses import (
+    check_address_ranges,
+    check_admin_url,
+    check_database_url,
+    check_origins,
+    check_public_url,
+    check_storage_url,
+)
+
+
+def _default_database_url(data: dict[str, Any]) -> str:
+    return f"sqlite:///{data['data_dir'].as_posix()}/longtake.db" if "data_dir" in data else ""
+
+
+def _default_storage_url(data: dict[str, Any]) -> str:
+    database_url = data.get("database_url", "")
+    if database_url.startswith("sqlite:///"):
+        return f"file:{Path(database_url.removeprefix('sqlite:///')).parent.as_posix()}/objects"
+    return f"file:{data['data_dir'].as_posix()}/objects" if "data_dir" in data else ""
+
+
+class PlaceSettings(BaseModel):
+    """Where data is kept and where the server is reached."""
+
+    data_dir: Path = Field(
+        default=Path("longtake-data"),
+        description="Folder for what belongs to this machine: the SQLite file, server.json, lock files, secrets.",
+        examples=["/var/lib/longtake"],
+    )
+    database_url: str = Field(
+        default_factory=_default_database_url,
+        description="Where jobs are kept: a SQLite file (three slashes, four for an absolute path) or PostgreSQL.",
+        examples=["postgresql://longtake:password@localhost/longtake"],
+        repr=False,
+    )
+    admin_url: SecretStr = Field(
+        default=SecretStr(""),
+        description="Address of an administrator of PostgreSQL, for `longtake migrate up` only; empty for none.",
+        examples=["postgresql://postgres:password@localhost/postgres"],
+    )
+    allow_superuser: bool = Field(
+        default=False,
+        description="Start even if the role in database_url is a superuser, or row level security does not bind it.",
+        examples=["true"],
+    )
+    database_threads: int = Field(
+        default=8,
+        ge=1,
+        le=200,
+        description="Connections to PostgreSQL that one process uses for transactions.",
+        examples=[8],
+    )
+    database_statement_seconds: float = Field(
+        default=30.0,
+        ge=0.1,
+        le=3600,
+        description="Time limit for one statement in the database.",
+        examples=[30],
+    )
+    storage_url: str = Field(
+        default_factory=_default_storage_url,
+        description="Where objects are kept: a folder (by default beside the SQLite file) or an S3 bucket.",
+        examples=["s3://my-bucket?region=eu-central-1"],
+        repr=False,
+    )
+    s3_access_key_id: str = Field(
+        default="",
+        description="Access key of the S3 bucket; empty for AWS_ACCESS_KEY_ID or the machine's own role.",
+        examples=["AKIAIOSFODNN7EXAMPLE"],
+    )
+    s3_secret_access_key: SecretStr = Field(
+        default=SecretStr(""),
+        description="Secret key of the S3 bucket; empty for AWS_SECRET_ACCESS_KEY or the machine's own role.",
+        examples=["a key from the store's console"],
+    )
+    host: str = Field(
+        default="127.0.0.1",
+        min_length=1,
+        description="Address the server listens on; 0.0.0.0 for all networks.",
+        examples=["0.0.0.0"],  # noqa: S104 - an example; the default is the loopback address
+    )
+    port: int = Field(
+        default=8484,
+        ge=0,
+        le=65535,
+        description="Port the server listens on; 0 takes any free one, written to server.json.",
+        examples=[8484],
+    )
+    public_url: str = Field(
+        default="",
+        description="Address under which others reach this server, for links and callbacks; empty for its own.",
+        examples=["https://media.example.com"],
+    )
+    allowed_origins: str = Field(
+        default="",
+        description="Origins whose pages may use this server from a browser, with commas; empty for its own only.",
+        examples=["https://shop.example.com,http://localhost:5173"],
+    )
+    allow_addresses: str = Field(
+        default="",
+        description=(
+            "Private addresses that requests, users' webhooks too, may go to: ranges with commas, or loopback;"
+            " else none."
+        ),
+        examples=["127.0.0.1/32,::1/128"],
+    )
+    trusted_proxies: str = Field(
+        default="",
+        description="Proxies whose X-Forwarded-For is believed: ranges with commas, or loopback; empty for none.",
+        examples=["10.0.0.0/8"],
+    )
+    server: str = Field(
+        default="",
+        description="Server for `generate`, `tasks`, `assets`; empty for where you are logged in, or this machine's.",
+        examples=["https://media.example.com"],
+    )
+    token: SecretStr = Field(
+        default=SecretStr(""),
+        description="Token or API key for that server; empty for the one you are logged in with.",
+        examples=["a token or an API key"],
+    )
+
+    @field_validator("data_dir")
+    @classmethod
+    def _expand_home(cls, value: Path) -> Path:
+        return value.expanduser()
+
+    @field_validator("database_url")
+    @classmethod
+    def _check_database_url(cls, value: str) -> str:
+        return check_database_url(value)
+
+    @field_validator("admin_url")
+    @classmethod
+    def _check_admin_url(cls, value: SecretStr) -> SecretStr:
+        return check_admin_url(value)
+
+    @field_validator("storage_url")
+    @classmethod
+    def _check_storage_url(cls, value: str) -> str:
+        return check_storage_url(value)
+
+    @field_validator("public_url", "server")
+    @classmethod
+    def _check_public_url(cls, value: str) -> str:
+        return check_public_url(value)
+
+    @field_validator("allowed_origins")
+    @classmethod
+    def _check_allowed_origins(cls, value: str) -> str:
+        return check_origins(value)
+
+    @field_validator("allow_addresses", "trusted_proxies")
+    @classmethod
+    def _check_address_ranges(cls, value: str) -> str:
+        return check_address_ranges(value)
