@@ -106,7 +106,7 @@ class Service:
     async def keep(self, body: bytes, kind: Any = "image", user: str = "alice") -> str:
         """Store a result of a user's that came as bytes."""
         new = await keep_bytes(self.storage, NewAsset(user_id=user, kind=kind), body, "token")
-        return await self.database.run(register_asset, self.engine, new)
+        return await self.database.run(register_asset, new)
 
     async def asset(self, asset_id: str) -> Asset:
         return (await self.database.read(find_assets, [asset_id]))[asset_id]

@@ -16,16 +16,19 @@ from longtake.alerts import list_alerts
 from longtake.asset_registry import Asset, NewAsset, find_assets, register_asset
 from longtake.assets.jobs import MIRROR_LANE, Mirror
 from longtake.assets.sources import FreshSource
+from longtake.assets.sweeping import SWEEP, Sweeping
 from longtake.db.dialects import NOW, seconds_until
+from longtake.engine.control import hurry
+from longtake.engine.schedules import run_schedule
 from longtake.engine.tables import events, jobs
 from longtake.errors import LongtakeError
 from longtake.net import HttpClient
-from tests.engine.stage import claim_lane, finish, hire
+from tests.engine.stage import claim, claim_lane, finish, hire
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-    from longtake import Database, Job, Outcome, Transaction
+    from longtake import Database, Job, JobKind, Outcome, Transaction
     from longtake.storage import Storage
 
 USER = "alice"
@@ -95,7 +98,9 @@ class Provider:
 class Stage:
     """Runs mirrors one try at a time."""
 
-    def __init__(self, database: Database, storage: Storage, *, most_bytes: int = 20_000_000) -> None:
+    def __init__(
+        self, database: Database, storage: Storage, *, most_bytes: int = 20_000_000, kinds: Sequence[JobKind] = ()
+    ) -> None:
         self.database = database
         self.storage = storage
         self.client = HttpClient(allowed_addresses=["loopback"])
@@ -112,7 +117,8 @@ class Stage:
             random_source=random.Random(1),
         )
         self.kind = self.mirror.kind()
-        self.engine = Engine(database, [self.kind], [MIRROR_LANE])
+        sweeping = Sweeping(database, lambda: self.engine)
+        self.engine = Engine(database, [self.kind, sweeping.kind(), *kinds], [MIRROR_LANE], [sweeping.schedule()])
 
     def _on_lost(self, tx: Transaction, asset: Asset) -> None:
         self.lost.append(asset.id)
@@ -127,7 +133,7 @@ class Stage:
 
     async def register(self, path: str = "/result.png", kind: Any = "image", **options: Any) -> str:
         new = NewAsset(user_id=USER, kind=kind, source_url=self.source.url + path, **options)
-        return await self.database.run(register_asset, self.engine, new)
+        return await self.database.run(register_asset, new)
 
     async def claim(self) -> list[Job]:
         worker = await self.database.run(hire)
@@ -143,6 +149,13 @@ class Stage:
         assert await self.settle(job, outcome)
         return outcome
 
+    async def sweep(self) -> None:
+        """Run a sweep, as its schedule does."""
+        await self.database.run(run_schedule, self.engine, SWEEP)
+        worker = await self.database.run(hire)
+        [job] = [one for one in await self.database.run(claim, self.engine, worker) if one.kind == SWEEP]
+        assert await self.settle(job, await self.engine.kinds[SWEEP].handler(job))
+
     async def asset(self, asset_id: str) -> Asset:
         return (await self.database.read(find_assets, [asset_id]))[asset_id]
 
@@ -154,6 +167,10 @@ class Stage:
             return float(tx.execute(left).scalar_one())
 
         return await self.database.read(read)
+
+    async def hurry(self, asset_id: str) -> None:
+        """Make the asset's waiting job due now."""
+        assert await self.database.run(hurry, MIRROR_LANE.name, [asset_id]) == 1
 
     async def alerts(self) -> list[dict[str, Any]]:
         return await self.database.read(list_alerts)

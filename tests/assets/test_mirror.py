@@ -141,7 +141,7 @@ async def test_a_copy_that_takes_too_long_is_stopped_and_leaves_nothing(
         await asyncio.Event().wait()
         return answer
 
-    monkeypatch.setattr(copying, "seconds_for_try", lambda _attempt: 0.2)
+    monkeypatch.setattr(copying, "seconds_for_try", lambda _role, _attempt: 0.2)
     quick_stage.source.files["/result.png"] = stall
     await quick_stage.register()
     outcome = await quick_stage.try_once()

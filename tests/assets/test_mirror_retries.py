@@ -9,7 +9,7 @@ import pytest
 
 from longtake import Done, Fail, Retry
 from longtake.asset_registry import retry_mirror
-from longtake.assets.patience import seconds_for_try, wait_before_next_try
+from longtake.assets.patience import LAST_CHANCE_SECONDS, RENEW_SECONDS, seconds_for_try, wait_before_next_try
 from longtake.assets.sources import FreshSource
 from longtake.errors import ProviderUnavailable
 from longtake.storage.s3 import S3Storage
@@ -42,7 +42,11 @@ def test_a_source_that_is_about_to_end_is_tried_once_more_before() -> None:
 
 
 def test_the_first_try_is_short_and_later_ones_are_patient() -> None:
-    assert [seconds_for_try(attempt) for attempt in (1, 2, 9)] == [30.0, 180.0, 180.0]
+    assert [seconds_for_try("result", attempt) for attempt in (1, 2, 9)] == [30.0, 180.0, 180.0]
+
+
+def test_v5_what_somebody_brought_in_has_180_seconds_from_the_first_try_on() -> None:
+    assert [seconds_for_try("import", attempt) for attempt in (1, 2, 4)] == [180.0, 180.0, 180.0]
 
 
 async def test_g5_tries_are_repeated_and_the_fourth_failure_is_critical(stage: Stage, clock: StoppedClock) -> None:
@@ -83,6 +87,26 @@ async def test_an_expired_source_is_not_even_asked(stage: Stage, clock: StoppedC
     clock.advance(601)
     assert isinstance(await stage.try_once(), Done)
     assert [request.path for request in stage.source.requests] == ["/fresh.png"]
+
+
+async def test_f44_shortly_before_its_end_another_address_is_asked_for(stage: Stage, clock: StoppedClock) -> None:
+    """Once the old one has failed; if there is no other, the old one is tried to its end."""
+    stage.source.files |= {"/result.png": status(503), "/fresh.png": PNG}
+    asset_id = await stage.register(source_expires_in=600.0)
+    left = 600.0
+    while left > RENEW_SECONDS:
+        assert isinstance(await stage.try_once(), Retry)
+        assert stage.provider.asked == 0
+        wait = await stage.wait_of(asset_id)
+        clock.advance(wait)
+        left -= wait
+    assert left >= LAST_CHANCE_SECONDS - 1
+    assert isinstance(await stage.try_once(), Retry)
+    assert (stage.provider.asked, stage.source.requests[-1].path) == (1, "/result.png")
+    stage.provider.answers = [FreshSource(f"{stage.source.url}/fresh.png", {}, 1200.0)]
+    clock.advance(await stage.wait_of(asset_id))
+    assert isinstance(await stage.try_once(), Done)
+    assert (await stage.asset(asset_id)).source_url == f"{stage.source.url}/fresh.png"
 
 
 async def test_headers_a_provider_wants_are_sent_and_kept_nowhere(quick_stage: Stage) -> None:

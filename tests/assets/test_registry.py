@@ -31,7 +31,7 @@ async def test_many_are_registered_together_and_found_by_task_in_their_order(sta
         result(FIRST, 0, source_expires_in=60.0),
         result(FIRST, 2, source_expires_in=None),
     ]
-    ids = await stage.database.run(register_assets, stage.engine, news, "request-1")
+    ids = await stage.database.run(register_assets, news, "request-1")
     assert ids == [new.id for new in news]
     found = await stage.database.read(assets_of_tasks, [FIRST, SECOND, new_id()])
     assert {task: [one.position for one in some] for task, some in found.items()} == {FIRST: [0, 1, 2], SECOND: [0]}
@@ -45,7 +45,7 @@ async def test_many_are_registered_together_and_found_by_task_in_their_order(sta
 
 
 async def test_assets_of_somebody_else_are_not_found(stage: Stage) -> None:
-    [asset_id] = await stage.database.run(register_assets, stage.engine, [result(FIRST, 0)])
+    [asset_id] = await stage.database.run(register_assets, [result(FIRST, 0)])
     assert await stage.database.read(assets_of_tasks, [FIRST], "bob") == {}
     assert await stage.database.read(find_assets, [asset_id], "bob") == {}
     assert set(await stage.database.read(find_assets, [asset_id], USER)) == {asset_id}
@@ -53,22 +53,27 @@ async def test_assets_of_somebody_else_are_not_found(stage: Stage) -> None:
 
 
 async def test_one_task_has_one_result_at_each_position(stage: Stage) -> None:
-    await stage.database.run(register_assets, stage.engine, [result(FIRST, 0)])
+    await stage.database.run(register_assets, [result(FIRST, 0)])
     with pytest.raises(Exception, match=r"(?i)unique"):
-        await stage.database.run(register_assets, stage.engine, [result(FIRST, 0)])
+        await stage.database.run(register_assets, [result(FIRST, 0)])
     assert len(await stage.claim()) == 1
 
 
+CHANGE = "UPDATE assets SET mirror_state = :state, key = :key, mirror_error = :error, bytes_done = 7"
+
+
 async def test_callers_know_every_state_by_a_word_of_theirs(stage: Stage) -> None:
-    [asset_id] = await stage.database.run(register_assets, stage.engine, [result(FIRST, 0)])
+    [asset_id] = await stage.database.run(register_assets, [result(FIRST, 0)])
     for state, word in SAVE_STATES.items():
 
         def change(tx: Transaction, state: str = state) -> None:
             key = "results/x/y.png" if state == "completed" else None
             values = {"state": state, "key": key, "error": "CODE: the sentence"}
-            tx.execute(text("UPDATE assets SET mirror_state = :state, key = :key, mirror_error = :error"), values)
+            tx.execute(text(CHANGE), values)
 
         await stage.database.run(change)
         shown = show_asset(await stage.asset(asset_id), None)
         assert (shown["save_state"], shown["save_error"]) == (word, "CODE")
-    assert set(SAVE_STATES.values()) == {"pending", "success", "failed", "expired"}
+        under_way = state in {"downloading", "uploading"}
+        assert (shown["save_phase"], shown["bytes_done"]) == ((state, 7) if under_way else (None, None))
+    assert set(SAVE_STATES.values()) == {"none", "pending", "success", "failed", "expired"}

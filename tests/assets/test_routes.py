@@ -60,7 +60,7 @@ async def test_a16_a_file_is_served_so_that_no_browser_takes_it_for_a_page(servi
 async def test_a_file_of_an_unknown_type_is_only_downloaded(service: Service) -> None:
     await service.storage.put("results/x/page.html", b"<script>", "text/html")
     new = NewAsset(user_id="alice", kind="image", key="results/x/page.html", content_type="text/html", checksum="00")
-    asset_id = await service.database.run(register_asset, service.engine, new)
+    asset_id = await service.database.run(register_asset, new)
     headers = (await service.ask("GET", f"/v1/assets/{asset_id}/content")).headers
     assert headers["content-type"] == "application/octet-stream"
     assert headers["content-disposition"].startswith("attachment")
@@ -103,7 +103,13 @@ async def test_a_file_that_has_not_changed_is_not_sent_again(service: Service) -
     assert (changed.status, changed.body) == (200, PNG)
 
 
-@pytest.mark.parametrize("path", ["/v1/assets/{}", "/v1/assets/{}/content", "/v1/references/{}"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/assets/{}", "/v1/assets/{}/content", "/v1/assets/{}/thumbnail", "/v1/assets/{}/preview",
+        "/v1/references/{}",
+    ],
+)  # fmt: skip
 async def test_a24_assets_of_others_are_not_there(both_service: Service, path: str) -> None:
     other = await both_service.keep(PNG, user="bob")
     for asset_id in (other, new_id()):
@@ -127,7 +133,7 @@ async def test_f34_an_object_deleted_behind_our_back_is_gone_and_no_error_of_our
 async def test_g6_until_there_is_a_copy_readers_get_the_providers_address_while_it_lives(both_service: Service) -> None:
     source = "https://files.example.com/result.png?signature=theirs"
     asset_id = await both_service.database.run(
-        register_asset, both_service.engine, NewAsset(user_id="alice", kind="image", source_url=source)
+        register_asset, NewAsset(user_id="alice", kind="image", source_url=source)
     )
     expires = (await both_service.asset(asset_id)).source_expires_at
     assert expires is not None
@@ -143,7 +149,7 @@ async def test_g6_until_there_is_a_copy_readers_get_the_providers_address_while_
 
 async def test_an_address_that_is_not_of_the_web_is_never_handed_on(service: Service) -> None:
     new = NewAsset(user_id="alice", kind="image", source_url="javascript:alert(1)", source_expires_in=None)
-    asset_id = await service.database.run(register_asset, service.engine, new)
+    asset_id = await service.database.run(register_asset, new)
     assert (await service.ask("GET", f"/v1/assets/{asset_id}")).json["url"] is None
     assert (await service.ask("GET", f"/v1/assets/{asset_id}/content")).status == 410
 

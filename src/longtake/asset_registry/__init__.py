@@ -1,10 +1,12 @@
 """Assets as all capabilities share them: the rows, how one is registered, and how readers reach its file."""
 
 from longtake.asset_registry.assets import Asset, NewAsset, asset_from, assets
-from longtake.asset_registry.handing import keep_bytes, reference_for_provider
-from longtake.asset_registry.links import AssetLinks
+from longtake.asset_registry.handing import keep_bytes, keep_paid_bytes, reference_for_provider
+from longtake.asset_registry.links import Addresses, AssetLinks, Variant, brought_thumbnail
 from longtake.asset_registry.register import (
     MIRROR,
+    PREVIEW,
+    THUMBNAIL,
     assets_of_tasks,
     find_assets,
     register_asset,
@@ -15,15 +17,21 @@ from longtake.asset_registry.views import AssetView, show_asset
 
 __all__ = [
     "MIRROR",
+    "PREVIEW",
+    "THUMBNAIL",
+    "Addresses",
     "Asset",
     "AssetLinks",
     "AssetView",
     "NewAsset",
+    "Variant",
     "asset_from",
     "assets",
     "assets_of_tasks",
+    "brought_thumbnail",
     "find_assets",
     "keep_bytes",
+    "keep_paid_bytes",
     "reference_for_provider",
     "register_asset",
     "register_assets",

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import BigInteger, Column, Double, Integer, SmallInteger, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, SmallInteger, Table, Text
 
 from longtake.clock import new_id
-from longtake.db.dialects import Identifier, Instant
+from longtake.db.dialects import Identifier, Instant, Json
 from longtake.engine.tables import metadata
 
 if TYPE_CHECKING:
@@ -43,6 +43,25 @@ assets = Table(
     Column("height", Integer),
     Column("duration_seconds", Double),
     Column("created_at", Instant, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("completed_at", Instant),
+    Column("force", Boolean, nullable=False),
+    Column("request_id", Text),
+    Column("title", Text),
+    Column("file_number", Integer, nullable=False),
+    Column("bytes_done", BigInteger),
+    Column("thumbnail_state", Text, nullable=False),
+    Column("thumbnail_attempts", Integer, nullable=False),
+    Column("thumbnail_error", Text),
+    Column("thumbnail_tried_at", Instant),
+    Column("thumbnail_at", Instant),
+    Column("thumbnail_key", Text),
+    Column("thumbnail_url", Text),
+    Column("thumbnail_metadata", Json),
+    Column("placeholder", Text),
+    Column("preview_state", Text, nullable=False),
+    Column("preview_error", Text),
+    Column("preview_key", Text),
 )
 
 #: How long a provider's address lives when the provider does not say.
@@ -74,6 +93,29 @@ class Asset:
     height: int | None
     duration_seconds: float | None
     created_at: datetime
+    status: str
+    completed_at: datetime | None
+    request_id: str | None
+    title: str | None
+    file_number: int
+    bytes_done: int | None
+    thumbnail_state: str
+    thumbnail_attempts: int
+    thumbnail_error: str | None
+    thumbnail_tried_at: datetime | None
+    thumbnail_at: datetime | None
+    thumbnail_key: str | None
+    thumbnail_url: str | None
+    thumbnail_metadata: dict[str, Any] | None
+    placeholder: str | None
+    preview_state: str
+    preview_error: str | None
+    preview_key: str | None
+
+    @property
+    def has_picture(self) -> bool:
+        """Say whether there is a thumbnail of ours, in the storage or still waiting for it."""
+        return self.thumbnail_state == "completed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +127,7 @@ class NewAsset:
 
     user_id: str
     kind: Literal["image", "video"]
-    role: Literal["result", "reference", "import"] = "result"
+    role: Literal["result", "reference", "import", "scene"] = "result"
     task_id: str | None = None
     position: int = 0
     source_url: str | None = None
@@ -97,6 +139,7 @@ class NewAsset:
     width: int | None = None
     height: int | None = None
     duration_seconds: float | None = None
+    title: str | None = None
     id: str = field(default_factory=new_id)
 
 

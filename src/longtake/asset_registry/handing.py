@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from longtake.errors import AssetGone, MediaRefused, ObjectMissing
+import structlog
+
+from longtake.errors import AssetGone, MediaRefused, ObjectMissing, StorageUnavailable
 from longtake.providers.provider import Reference
 from longtake.storage.keys import result_key
 from longtake.storage.media import FIRST_BYTES, media_type
@@ -15,8 +18,11 @@ if TYPE_CHECKING:
     from longtake.asset_registry.links import AssetLinks
     from longtake.storage import Storage
 
+log = structlog.get_logger(__name__)
+
 #: Long enough for a provider whose queue is full.
 PROVIDER_LINK_SECONDS = 3600.0
+STORE_AGAIN_SECONDS = (0.5, 2.0, 5.0, 10.0)
 
 
 async def keep_bytes(storage: Storage, new: NewAsset, body: bytes, token: str) -> NewAsset:
@@ -30,6 +36,20 @@ async def keep_bytes(storage: Storage, new: NewAsset, body: bytes, token: str) -
     key = result_key(new.id, token, found.extension)
     stored = await storage.put(key, body, found.content_type, file_name=f"{new.id}.{found.extension}")
     return replace(new, key=key, content_type=found.content_type, size=stored.size, checksum=stored.checksum)
+
+
+async def keep_paid_bytes(storage: Storage, new: NewAsset, body: bytes, token: str) -> NewAsset:
+    """Store as ``keep_bytes`` does, and try for a while.
+
+    What is in hand was paid for, and asking for it again would be paid for again.
+    """
+    for pause in STORE_AGAIN_SECONDS:
+        try:
+            return await keep_bytes(storage, new, body, token)
+        except StorageUnavailable as error:
+            log.warning("storage does not take a result", action="wait", asset_id=new.id, code=error.code)
+            await asyncio.sleep(pause)
+    return await keep_bytes(storage, new, body, token)
 
 
 async def reference_for_provider(

@@ -1,4 +1,4 @@
-"""Registering assets, in the transaction that makes them known: the row, and the job that copies its file."""
+"""Registering assets, in the transaction that makes them known. The row itself starts copy and thumbnail (triggers)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Double, bindparam, insert, select, update
+from sqlalchemy import Double, bindparam, insert, literal_column, select, update
 
 from longtake.asset_registry.assets import Asset, NewAsset, asset_from, assets
 from longtake.db.dialects import NOW, later
@@ -22,35 +22,45 @@ if TYPE_CHECKING:
     from longtake.db import Transaction
     from longtake.engine.engine import Engine
 
-#: The kind of job that copies an asset's file from its source to our storage. Declared by the assets capability.
+#: Kinds of jobs, declared by the assets capability: a copy of the file in our storage, its still picture, a moving one.
 MIRROR = "assets.mirror"
+THUMBNAIL = "assets.thumbnail"
+PREVIEW = "assets.preview"
+#: The alert for a result that could not be copied.
+NOT_SAVED = "RESULT_NOT_SAVED"
 #: What the database fills in, so that many rows are one statement: its clock decides, not ours.
-_BOTH = {"mirror_attempts": 0, "created_at": NOW, "source_expires_at": later(bindparam("expires_in", type_=Double))}
+_BOTH = {
+    "mirror_attempts": 0,
+    "created_at": NOW,
+    "completed_at": NOW,
+    "status": "completed",
+    "source_expires_at": later(bindparam("expires_in", type_=Double)),
+}
 _STORED = _BOTH | {"mirror_state": "completed", "mirrored_at": NOW}
-_ELSEWHERE = _BOTH | {"mirror_state": "pending"}
+_ELSEWHERE = _BOTH | {"mirror_state": "none"}
 
 
-def register_asset(tx: Transaction, engine: Engine, new: NewAsset, request_id: str | None = None) -> str:
+def register_asset(tx: Transaction, new: NewAsset, request_id: str | None = None) -> str:
     """Write the row of one asset; return its id. See ``register_assets``."""
-    return register_assets(tx, engine, [new], request_id)[0]
+    return register_assets(tx, [new], request_id)[0]
 
 
-def register_assets(
-    tx: Transaction, engine: Engine, news: Sequence[NewAsset], request_id: str | None = None
-) -> list[str]:
+def register_assets(tx: Transaction, news: Sequence[NewAsset], request_id: str | None = None) -> list[str]:
     """Write the rows; return their ids.
 
     One whose object is stored already is complete. Of any other the file is copied at top priority: its source
-    may be gone in minutes.
+    may be gone in minutes. The database's triggers write the jobs.
     """
+    if not news:
+        return []
     stored = [new for new in news if new.key is not None]
     elsewhere = [new for new in news if new.key is None]
     if stored:
-        tx.execute(insert(assets).values(**_STORED), [_row(new) for new in stored])
+        tx.execute(insert(assets).values(**_STORED), [_row(new, request_id) for new in stored])
         append_events(tx, [("asset.stored", new.id, new.user_id, stored_data(new)) for new in stored])
     if elsewhere:
-        tx.execute(insert(assets).values(**_ELSEWHERE), [_row(new) for new in elsewhere])
-        engine.enqueue_many(tx, [_mirror(new.id, request_id) for new in elsewhere])
+        tx.execute(insert(assets).values(**_ELSEWHERE), [_row(new, request_id) for new in elsewhere])
+    tx.signal("jobs")
     return [new.id for new in news]
 
 
@@ -64,15 +74,16 @@ def retry_mirror(tx: Transaction, engine: Engine, asset_ids: Sequence[str], requ
     given_up = (assets.c.id.in_(found), assets.c.mirror_state.in_(("failed", "expired")))
     tx.execute(update(assets).where(*given_up).values(mirror_state="pending"))
     engine.enqueue_many(tx, [_mirror(asset_id, request_id) for asset_id in found])
-    hurry(tx, engine, MIRROR, found)
+    hurry(tx, MIRROR, found)
     return found
 
 
 def assets_of_tasks(tx: Transaction, task_ids: Sequence[str], user_id: str | None = None) -> dict[str, list[Asset]]:
     """Return the results of tasks in their order; a task without any is not among them."""
-    wanted = [assets.c.task_id.in_(task_ids), assets.c.role == "result"]
+    # As the partial index has it; and spelled so that a user's other assets, who may have many, are not walked through.
+    wanted: list[ColumnElement[bool]] = [assets.c.task_id.in_(task_ids), literal_column("assets.role = 'result'")]
     if user_id is not None:
-        wanted.append(assets.c.user_id == user_id)
+        wanted.append(assets.c.user_id.concat("") == user_id)
     found: dict[str, list[Asset]] = defaultdict(list)
     for row in tx.execute(select(assets).where(*wanted).order_by(assets.c.task_id, assets.c.position)):
         found[row.task_id].append(asset_from(row))
@@ -92,10 +103,10 @@ def stored_data(asset: Asset | NewAsset) -> dict[str, Any]:
     return {"task_id": asset.task_id, "role": asset.role, "kind": asset.kind, "position": asset.position}
 
 
-def _row(new: NewAsset) -> dict[str, Any]:
+def _row(new: NewAsset, request_id: str | None) -> dict[str, Any]:
     values = asdict(new)
     expires_in = values.pop("source_expires_in")
-    return values | {"expires_in": expires_in if new.source_url is not None else None}
+    return values | {"expires_in": expires_in if new.source_url is not None else None, "request_id": request_id}
 
 
 def _mirror(asset_id: str, request_id: str | None) -> JobRequest:

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
 
+from longtake.assets.downloading import Download
 from longtake.assets.patience import seconds_for_try
-from longtake.assets.store import note_progress
-from longtake.errors import DatabaseUnavailable, MediaRefused, ResultNotCopied, SourceGone
+from longtake.assets.store import note_begun, note_progress
+from longtake.errors import DatabaseUnavailable, MediaRefused, ResultNotCopied
 from longtake.storage.keys import result_key
 from longtake.storage.media import FIRST_BYTES, MediaType, media_type
 
 if TYPE_CHECKING:
     from longtake.asset_registry import Asset
     from longtake.engine.jobs import Job
-    from longtake.net import HttpClient, StreamedAnswer
+    from longtake.net import HttpClient
     from longtake.storage import Storage, Stored
+
 
 log = structlog.get_logger(__name__)
 
-OK = 200
-#: What servers say of a file that is not there, or whose signed address has ended.
-GONE = frozenset((401, 403, 404, 410))
+#: For how long nothing is told after the database could not be written to: asking it takes seconds of a copy's time.
+SILENT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +52,23 @@ class Copier:
         The key has the job's lease token: a second run, after a rescue, writes another object, and the row will name
         the one that counts.
         """
-        seconds = seconds_for_try(job.attempt)
+        seconds = seconds_for_try(asset.role, job.attempt)
+        download = Download(self._client, url, headers, seconds=seconds, most_bytes=self._most_bytes)
         try:
             async with asyncio.timeout(seconds):
-                return await self._copy(job, asset, url, headers, seconds)
+                return await self._copy(job, asset, download)
         except TimeoutError:
             raise ResultNotCopied(f"The copy took longer than {seconds:g} s.") from None
 
-    async def _copy(self, job: Job, asset: Asset, url: str, headers: Mapping[str, str], seconds: float) -> Copied:
-        async with self._client.stream(
-            "GET", url, headers=headers, seconds=seconds, most_bytes=self._most_bytes
-        ) as answer:
-            _require_file(answer)
-            await _tell(job, asset.id, "downloading")
-            chunks = answer.chunks()
+    async def _copy(self, job: Job, asset: Asset, download: Download) -> Copied:
+        telling = _Telling(job, asset, download)
+        async with aclosing(download.chunks()) as chunks:
             first = await _first_bytes(chunks)
             media = _require_media(first, asset.kind)
+            await telling.begin()
             stored = await self._storage.put_stream(
                 result_key(asset.id, job.lease_token, media.extension),
-                _all(first, chunks, job, asset.id),
+                _all(first, chunks, telling),
                 media.content_type,
                 most_bytes=self._most_bytes,
                 file_name=f"{asset.id}.{media.extension}",
@@ -76,11 +76,34 @@ class Copier:
             return Copied(stored, media.content_type)
 
 
-def _require_file(answer: StreamedAnswer) -> None:
-    if answer.status in GONE:
-        raise SourceGone(f"The address of the result answers {answer.status}.")
-    if answer.status != OK:
-        raise ResultNotCopied(f"The address of the result answers {answer.status}.")
+class _Telling:
+    """Writes how far a copy is. That it cannot be written now is no reason to stop; that the job is lost is."""
+
+    def __init__(self, job: Job, asset: Asset, download: Download) -> None:
+        self._job = job
+        self._asset = asset
+        self._download = download
+        self._silent_until = 0.0
+
+    async def begin(self) -> None:
+        """Tell that the file is there and comes."""
+        try:
+            await self._job.progress(note_begun, self._asset, self._download.size)
+        except DatabaseUnavailable:
+            self._be_silent()
+
+    async def go_on(self, state: str) -> None:
+        """Tell where it stands, if the last word was not just now."""
+        if self._silent_until and asyncio.get_running_loop().time() < self._silent_until:
+            return
+        try:
+            await self._job.progress(note_progress, self._asset, state, self._download.done, self._download.size)
+        except DatabaseUnavailable:
+            self._be_silent()
+
+    def _be_silent(self) -> None:
+        self._silent_until = asyncio.get_running_loop().time() + SILENT_SECONDS
+        log.info("progress could not be written", action="mirror", asset_id=self._asset.id)
 
 
 async def _first_bytes(chunks: AsyncIterator[bytes]) -> bytes:
@@ -95,20 +118,14 @@ def _require_media(first: bytes, kind: str) -> MediaType:
     media = media_type(first[:FIRST_BYTES])
     if media is None or media.kind != kind:
         what = "nothing" if not first else "something else" if media is None else f"a file of type {media.content_type}"
-        raise MediaRefused(f"The address of the result gives {what} instead of the {kind}.", hint="")
+        raise MediaRefused(f"The address of the file gives {what} instead of the {kind}.", hint="")
     return media
 
 
-async def _all(first: bytes, chunks: AsyncIterator[bytes], job: Job, asset_id: str) -> AsyncIterator[bytes]:
+async def _all(first: bytes, chunks: AsyncIterator[bytes], telling: _Telling) -> AsyncIterator[bytes]:
     yield first
     async for chunk in chunks:
         yield chunk
-    await _tell(job, asset_id, "uploading")
-
-
-async def _tell(job: Job, asset_id: str, state: str) -> None:
-    """Write how far it is. That it cannot be written now is no reason to stop; that the job is lost is."""
-    try:
-        await job.progress(note_progress, asset_id, state)
-    except DatabaseUnavailable:
-        log.info("progress could not be written", action="mirror", asset_id=asset_id, state=state)
+        await telling.go_on("downloading")
+    # All is here; what is left is to bring the last of it to the storage.
+    await telling.go_on("uploading")

@@ -8,20 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from longtake.asset_registry import MIRROR, Asset
 from longtake.assets.copying import Copied, Copier
-from longtake.assets.patience import (
-    ASKING_SECONDS,
-    FAILURES_BEFORE_ALERT,
-    LATER_TRY_SECONDS,
-    MOST_FRESH_SOURCES,
-    MOST_TRIES_WITHOUT_END,
-    WAITS,
-    wait_before_next_try,
-)
+from longtake.assets.failing import Report, judge_failure, times_asked
+from longtake.assets.patience import IMPORT, LATER_TRY_SECONDS, MOST_FRESH_SOURCES, RENEW_SECONDS, WAITS, needs_somebody
 from longtake.assets.sources import FreshSource, PlainSources, ResultSources
 from longtake.assets.store import (
     Mirroring,
@@ -36,15 +28,7 @@ from longtake.engine.jobs import Priority
 from longtake.engine.kinds import JobKind, Settlement, Steps
 from longtake.engine.lanes import Lane
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Retry
-from longtake.errors import (
-    AnswerTooLarge,
-    LeaseLost,
-    LongtakeError,
-    ObjectTooLarge,
-    SourceGone,
-    SourceUnknown,
-    StorageError,
-)
+from longtake.errors import LeaseLost, LongtakeError, SourceGone, SourceUnknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,19 +46,6 @@ MOST_ATTEMPTS = 10_000
 TIME_LIMIT = 2 * LATER_TRY_SECONDS + 40.0
 
 OnLost = Callable[["Transaction", Asset], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What a try came to, for the transaction that ends it."""
-
-    asset: Asset
-    copied: Copied | None = None
-    fresh: FreshSource | None = None
-    #: Whether the source itself failed; our own storage's trouble is not held against it.
-    counted: bool = False
-    #: The state of an asset that is given up.
-    given_up: str | None = None
 
 
 class Mirror:
@@ -115,34 +86,50 @@ class Mirror:
         found = await self._database.read(read_mirroring, job.args["asset"])
         if found is None:
             return Cancelled("The asset is gone.")
-        if found.asset.key is not None:
+        if found.asset.mirror_state == "completed":
             return Done()
         fresh = None
         try:
-            copied = await self._copy_from_row(job, found)
+            fresh = await self._renewed(job, found)
+            copied = None if fresh else await self._copy_from_row(job, found)
             if copied is None:
-                fresh = await self._ask(job, found)
+                fresh = fresh or await self._ask(job, found)
                 copied = await self._copier.copy(job, found.asset, fresh.url, fresh.headers)
         except LeaseLost:
             raise
         except LongtakeError as error:
-            return self._failed(job, found, error, fresh)
+            return judge_failure(job, found, error, fresh, self._random)
         return Done(data=Report(found.asset, copied, fresh))
 
     async def _copy_from_row(self, job: Job, found: Mirroring) -> Copied | None:
         """Copy from the address in the row. None: it has ended, and it is worth asking for another."""
         asset = found.asset
-        if asset.source_url is None or (found.seconds_left is not None and found.seconds_left <= 0):
+        brought_in = asset.role == IMPORT
+        ended = found.seconds_left is not None and found.seconds_left <= 0
+        if asset.source_url is None or (ended and not brought_in):
             return None
         headers = await self._sources.download_headers(asset)
         try:
             return await self._copier.copy(job, asset, asset.source_url, headers)
         except SourceGone:
+            # Nobody has another address of what somebody brought in.
+            if brought_in:
+                raise
+            return None
+
+    async def _renewed(self, job: Job, found: Mirroring) -> FreshSource | None:
+        """Ask for another address shortly before this one ends, where it has failed before. None: there is no other."""
+        left = found.seconds_left
+        if job.attempt <= 1 or found.asset.role == IMPORT or left is None or not 0 < left <= RENEW_SECONDS:
+            return None
+        try:
+            return await self._ask(job, found)
+        except (SourceGone, SourceUnknown):
             return None
 
     async def _ask(self, job: Job, found: Mirroring) -> FreshSource:
         gone = SourceGone("The address of the result has ended, and the provider gives no other.")
-        if _asked(job) >= MOST_FRESH_SOURCES:
+        if times_asked(job) >= MOST_FRESH_SOURCES:
             raise gone
         try:
             fresh = await self._sources.fresh(found.asset)
@@ -151,19 +138,6 @@ class Mirror:
         if fresh is None:
             raise gone
         return fresh
-
-    def _failed(self, job: Job, found: Mirroring, error: LongtakeError, fresh: FreshSource | None) -> Outcome:
-        """Say when to try again, or that it is over."""
-        left = found.seconds_left if fresh is None else fresh.expires_in
-        report = Report(found.asset, fresh=fresh, counted=not isinstance(error, StorageError))
-        if isinstance(error, AnswerTooLarge | ObjectTooLarge):
-            return Fail(error.code, error.message, data=_given_up(report, "failed"))
-        over = left <= 0 if left is not None else job.attempt >= MOST_TRIES_WITHOUT_END
-        if over and (isinstance(error, SourceGone) or (left or 0.0) < -ASKING_SECONDS):
-            return Fail(error.code, error.message, data=_given_up(report, "expired"))
-        asked = _asked(job) + (fresh is not None)
-        after = wait_before_next_try(job.attempt, left, self._random)
-        return Retry(error.code, error.message, after=after, memo={"fresh": asked}, data=report)
 
     # -- in the transaction that ends the try --------------------------------------------------------------------
 
@@ -185,7 +159,8 @@ class Mirror:
                 error = f"{code}: {message}"
                 counted = report is not None and report.counted
                 failed = note_failure(tx, asset_id, error, counted=counted)
-                if failed and job.attempt >= FAILURES_BEFORE_ALERT:
+                role = report.asset.role if report is not None else ""
+                if failed and needs_somebody(role, job.args.get("failures", 0) + job.attempt):
                     alert_not_saved(tx, asset_id, error)
             case Fail(code=code, message=message):
                 self._settle_end(tx, asset_id, f"{code}: {message}", report)
@@ -201,14 +176,5 @@ class Mirror:
         alert_not_saved(tx, asset_id, error)
         if report is not None and report.given_up:
             tell_given_up(tx, report.asset, state)
-            if self._on_lost is not None:
+            if self._on_lost is not None and report.asset.key is None:
                 self._on_lost(tx, report.asset)
-
-
-def _asked(job: Job) -> int:
-    memo: dict[str, Any] = job.memo or {}
-    return int(memo.get("fresh", 0))
-
-
-def _given_up(report: Report, state: str) -> Report:
-    return Report(report.asset, fresh=report.fresh, counted=report.counted, given_up=state)

@@ -47,8 +47,8 @@ class References:
             width=width,
             height=height,
         )
-        await self._database.run(register_asset, self._engine, new, request_id)
-        return (await self._database.read(find_assets, [asset_id], user_id))[asset_id]
+        await self._database.run(register_asset, new, request_id)
+        return (await self._database.read(find_assets, [asset_id], user_id, as_user=user_id))[asset_id]
 
 
 def check_reference(body: bytes, content_type: str) -> MediaType:

@@ -6,12 +6,13 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from longtake.accounts.callers import GENERATE, READ, Caller, current_caller
-from longtake.asset_registry import Asset, AssetLinks, AssetView, show_asset
-from longtake.assets.content import content_response
+from longtake.asset_registry import Asset, AssetLinks, AssetView, Variant, show_asset
+from longtake.assets.content import Contents
 from longtake.assets.references import TAKEN, References
 from longtake.assets.store import any_asset, own_asset
 from longtake.db import Database
 from longtake.errors import LinkInvalid, NotFound, ObjectTooLarge
+from longtake.file_responses import BINARY, FILE_ANSWERS
 from longtake.logs import log_context
 from longtake.problem_schema import CALLER, problems
 from longtake.storage import Storage
@@ -20,15 +21,8 @@ Asking = Annotated[Caller, Depends(current_caller)]
 Expires = Annotated[str | None, Query(max_length=20, description="Of a signed link: until when it works.")]
 Signature = Annotated[str | None, Query(max_length=100, description="Of a signed link.")]
 
-_BINARY = {"schema": {"type": "string", "format": "binary"}}
-_UPLOAD = {"requestBody": {"required": True, "content": dict.fromkeys(TAKEN, _BINARY)}}
-_FILE: dict[int | str, dict[str, Any]] = {
-    200: {"description": "The file.", "content": {"image/*": _BINARY, "video/*": _BINARY}},
-    206: {"description": "The part of the file that was asked for.", "content": {"image/*": _BINARY}},
-    304: {"description": "It is still the file with this ETag."},
-    307: {"description": "Where the file is; the address works for minutes."},
-    416: {"description": "The range begins after the end of the file."},
-}
+_UPLOAD = {"requestBody": {"required": True, "content": dict.fromkeys(TAKEN, BINARY)}}
+_FILE = FILE_ANSWERS | {307: {"description": "Where the file is; the address works for minutes."}}
 
 
 def build_routes(
@@ -37,7 +31,10 @@ def build_routes(
     """Return the routes of assets."""
     router = APIRouter(prefix="/v1", tags=["assets"])
     _add_facts(router, database, links)
-    _add_content(router, database, storage, links)
+    contents = Contents(database, storage, links)
+    _add_content(router, "content", "file", database, links, contents)
+    _add_content(router, "thumbnail", "thumbnail", database, links, contents)
+    _add_content(router, "preview", "moving preview", database, links, contents)
     _add_references(router, database, links, references, reference_bytes)
     return router
 
@@ -50,31 +47,35 @@ def _add_facts(router: APIRouter, database: Database, links: AssetLinks) -> None
         return await _view(await _own(database, asset_id, caller), links)
 
 
-def _add_content(router: APIRouter, database: Database, storage: Storage, links: AssetLinks) -> None:
+def _add_content(
+    router: APIRouter, variant: Variant, name: str, database: Database, links: AssetLinks, contents: Contents
+) -> None:
     async def content(
         asset_id: UUID, request: Request, expires: Expires = None, signature: Signature = None
     ) -> Response:
-        """Return the file, or a part of it by `Range`; where the store serves files itself, lead there.
-
-        By a signed link, as answers have them in `url`, or with a token of its owner and the scope `read`.
-        """
         if expires is not None or signature is not None:
-            links.verify(str(asset_id), expires or "", signature or "")
+            links.verify(str(asset_id), variant, expires or "", signature or "")
             asset = await _linked(database, asset_id)
         else:
             caller = await current_caller(request, None)
             caller.require(READ)
             asset = await _own(database, asset_id, caller)
-        return await content_response(request, asset, storage, links)
+        return await contents.respond(request, asset, variant)
 
+    member = "url" if variant == "content" else f"{variant}_url"
     refusals = problems(*CALLER, "LINK_INVALID", "NOT_FOUND", "ASSET_GONE", "STORAGE_UNAVAILABLE")
     options: dict[str, Any] = {
         "responses": _FILE | refusals,
         "response_class": Response,
         "openapi_extra": {"security": [{"bearer": []}, {}]},
+        "description": (
+            f"Return the {name}, or a part of it by `Range`; where the store serves files itself, lead there.\n\n"
+            f"By a signed link, as answers have them in `{member}`, or with a token of its owner and the scope `read`."
+        ),
     }
-    router.get("/assets/{asset_id}/content", summary="The file of an asset", **options)(content)
-    router.head("/assets/{asset_id}/content", summary="Headers of an asset's file", **options)(content)
+    path = f"/assets/{{asset_id}}/{variant}"
+    router.get(path, summary=f"The {name} of an asset", **options)(content)
+    router.head(path, summary=f"Headers of an asset's {name}", **options)(content)
 
 
 def _add_references(
@@ -117,7 +118,7 @@ async def _linked(database: Database, asset_id: UUID) -> Asset:
 
 
 async def _view(asset: Asset, links: AssetLinks) -> AssetView:
-    return AssetView.model_validate(show_asset(asset, await links.url(asset)))
+    return AssetView.model_validate(show_asset(asset, await links.addresses(asset)))
 
 
 async def _body(request: Request, most_bytes: int) -> bytes:

@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 
 from longtake.alerts import Severity, raise_alert, resolve_alert
 from longtake.asset_registry import Asset, asset_from, assets
-from longtake.asset_registry.register import stored_data
+from longtake.asset_registry.register import NOT_SAVED, stored_data
 from longtake.db.dialects import NOW, later, seconds_until
 from longtake.engine.events import append_event
 from longtake.errors import NotFound
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from longtake.db import Transaction
     from longtake.storage import Stored
 
-NOT_SAVED = "RESULT_NOT_SAVED"
 ERROR_LIMIT = 500
 
 
@@ -54,9 +53,17 @@ def any_asset(tx: Transaction, asset_id: str) -> Asset:
     return asset_from(row)
 
 
-def note_progress(tx: Transaction, asset_id: str, state: str) -> None:
-    """Write where a copy stands in the middle of its run."""
-    _change(tx, asset_id, mirror_state=state, mirror_tried_at=NOW)
+def note_begun(tx: Transaction, asset: Asset, size: int | None) -> None:
+    """Write that the file comes; how large it will be, if its source says it."""
+    _change(tx, asset.id, mirror_state="downloading", mirror_tried_at=NOW, bytes_done=0, **_announced(asset, size))
+
+
+def note_progress(tx: Transaction, asset: Asset, state: str, bytes_done: int, size: int | None) -> None:
+    """Write where a copy stands in the middle of its run, and tell it."""
+    values = {"mirror_state": state, "mirror_tried_at": NOW, "bytes_done": bytes_done, **_announced(asset, size)}
+    if _change(tx, asset.id, **values):
+        data = {**stored_data(asset), "state": state, "bytes_done": bytes_done, "size": size}
+        append_event(tx, "asset.progress", subject=asset.id, user_id=asset.user_id, data=data)
 
 
 def note_fresh_source(tx: Transaction, asset_id: str, fresh: FreshSource) -> None:
@@ -77,6 +84,7 @@ def note_stored(tx: Transaction, asset: Asset, stored: Stored, content_type: str
         mirrored_at=NOW,
         key=stored.key,
         size=stored.size,
+        bytes_done=stored.size,
         checksum=stored.checksum,
         content_type=content_type,
     )
@@ -113,3 +121,8 @@ def tell_given_up(tx: Transaction, asset: Asset, state: str) -> None:
 def _change(tx: Transaction, asset_id: str, **values: Any) -> bool:
     without_copy = (assets.c.id == asset_id, assets.c.mirror_state != "completed")
     return tx.execute(update(assets).where(*without_copy).values(**values)).rowcount > 0
+
+
+def _announced(asset: Asset, size: int | None) -> dict[str, Any]:
+    # The size of a copy that is there stays true until another takes its place.
+    return {} if size is None or asset.key is not None else {"size": size}

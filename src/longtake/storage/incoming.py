@@ -7,8 +7,12 @@ from pathlib import Path
 RENAMES = 20
 
 
+#: Not every system has it; what else fsync brings to the disk is only the file's times.
+_flush_data = getattr(os, "fdatasync", os.fsync)
+
+
 class Incoming:
-    """Used by one thread at a time."""
+    """Used by one thread at a time, but for ``flush``, which may run beside ``write``."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -19,6 +23,10 @@ class Incoming:
         left = memoryview(part)
         while left:
             left = left[os.write(self._open(), left) :]
+
+    def flush(self) -> None:
+        """Bring what was written so far to the disk."""
+        _flush_data(self._open())
 
     def become(self, target: Path) -> None:
         """Give the file its name, once its bytes are on the disk; then bring the name there as well."""

@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import os
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVarTuple
 
@@ -16,6 +17,7 @@ import structlog
 
 from longtake.clock import new_id
 from longtake.errors import ObjectMissing, StorageFull, StorageRefused, StorageUnavailable
+from longtake.storage.flushing import Flushing, to_its_end
 from longtake.storage.incoming import Incoming
 from longtake.storage.keys import check_key
 from longtake.storage.media import type_of_key
@@ -23,7 +25,7 @@ from longtake.storage.source import opened_source
 from longtake.storage.storage import Facts, Storage, Stored
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 
 Ts = TypeVarTuple("Ts")
 
@@ -62,13 +64,17 @@ class LocalStorage(Storage):
     ) -> Stored:
         target = self._path(key)
         async with opened_source(chunks, most_bytes=most_bytes, part_bytes=WRITE_BYTES) as source:
-            incoming: Incoming = await _to_its_end(self._clearly, self._begin)
+            incoming: Incoming = await to_its_end(self._clearly, self._begin)
+            flushing = Flushing(partial(self._clearly, incoming.flush))
             try:
                 async for part in source.parts():
-                    await _to_its_end(self._clearly, incoming.write, part)
-                await _to_its_end(self._clearly, incoming.become, target)
+                    await to_its_end(self._clearly, incoming.write, part)
+                    flushing.wrote(len(part))
+                await flushing.end()
+                await to_its_end(self._clearly, incoming.become, target)
             finally:
-                await _to_its_end(incoming.discard)
+                await flushing.close()
+                await to_its_end(incoming.discard)
             return Stored(key, source.size, source.checksum)
 
     async def read(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
@@ -94,15 +100,24 @@ class LocalStorage(Storage):
             return None
         return _facts(key, status)
 
+    async def existing(self, keys: Sequence[str]) -> list[str]:
+        paths = {key: self._path(key) for key in keys}
+        there: list[str] = await asyncio.to_thread(self._clearly, _those_there, paths)
+        return there
+
     async def delete(self, keys: Iterable[str]) -> None:
         paths = [self._path(key) for key in keys]
         await asyncio.to_thread(self._clearly, self._remove, paths)
 
-    async def list(self, prefix: str) -> AsyncIterator[Facts]:
-        found = self._walk(self._path(prefix.rstrip("/")))
+    async def list(self, prefix: str, after: str | None = None) -> AsyncGenerator[Facts, None]:
+        found = self._walk(self._path(prefix.rstrip("/")), after or "")
         while batch := await asyncio.to_thread(self._clearly, _take, found):
             for one in batch:
                 yield one
+
+    async def remove_unfinished(self, before: datetime) -> int:
+        removed: int = await asyncio.to_thread(self._clearly, self._remove_incoming, before)
+        return removed
 
     async def signed_url(self, key: str, seconds: float) -> str | None:  # noqa: ARG002
         """Return None: a file has no address of its own."""
@@ -137,13 +152,27 @@ class LocalStorage(Storage):
                 with contextlib.suppress(OSError):
                     path.parent.rmdir()
 
-    def _walk(self, folder: Path) -> Iterator[Facts]:
-        for parent, folders, files in os.walk(folder):
-            folders[:] = [name for name in folders if name != INCOMING]
-            for name in files:
-                path = Path(parent) / name
+    def _walk(self, folder: Path, after: str) -> Iterator[Facts]:
+        """Yield in the order of keys, as buckets do: a folder stands where its name with a slash would."""
+        begin = folder.relative_to(self._folder).as_posix()
+        for name in _names_in(folder):
+            key = f"{begin}/{name}"
+            if name.endswith("/") and (key > after or after.startswith(key)):
+                yield from self._walk(self._folder / key, after)
+            elif key > after and not name.endswith("/"):
                 with contextlib.suppress(FileNotFoundError):
-                    yield _facts(path.relative_to(self._folder).as_posix(), path.stat())
+                    yield _facts(key, (self._folder / key).stat())
+
+    def _remove_incoming(self, before: datetime) -> int:
+        removed = 0
+        with contextlib.suppress(FileNotFoundError), os.scandir(self._folder / INCOMING) as found:
+            for one in found:
+                # Whoever still writes changes the time.
+                with contextlib.suppress(FileNotFoundError):
+                    if one.stat().st_mtime < before.timestamp():
+                        Path(one.path).unlink()
+                        removed += 1
+        return removed
 
     def _clearly(self, call: Callable[[*Ts], Any], *arguments: *Ts) -> Any:
         """Call; what the system says about a file becomes our error."""
@@ -162,24 +191,35 @@ class LocalStorage(Storage):
             raise StorageUnavailable(f"The folder of objects cannot be used now: {reason}.") from error
 
 
-async def _to_its_end(call: Callable[[*Ts], Any], *arguments: *Ts) -> Any:
-    """Call on a thread and wait for it, even when cancelled: two threads must not have one file in hand."""
-    task = asyncio.ensure_future(asyncio.to_thread(call, *arguments))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        raise
-
-
 def _status(path: Path) -> os.stat_result:
     return path.stat()
+
+
+def _those_there(paths: Mapping[str, Path]) -> list[str]:
+    return [key for key, path in paths.items() if _is_there(path)]
+
+
+def _is_there(path: Path) -> bool:
+    # Unlike Path.exists this does not take a folder that cannot be used for one that is empty.
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _open_at(path: Path, start: int) -> IO[bytes]:
     file = path.open("rb", buffering=0)
     file.seek(start)
     return file
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as found:
+            return sorted(f"{one.name}/" if one.is_dir() else one.name for one in found)
+    except FileNotFoundError:
+        return []
 
 
 def _take(found: Iterator[Facts]) -> list[Facts]:

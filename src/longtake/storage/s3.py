@@ -9,20 +9,25 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import obstore
+import structlog
 from obstore.store import S3Store
 
 from longtake.errors import ObjectMissing, StorageUnavailable
 from longtake.storage.keys import check_key
 from longtake.storage.s3_errors import translated
+from longtake.storage.s3_uploads import S3Keys, S3Uploads, keys_of_environment
 from longtake.storage.source import Source, UploadStopped, opened_source
 from longtake.storage.storage import PART_BYTES, Facts, Storage, Stored
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+    from datetime import datetime
 
     from obstore import ObjectMeta
 
     from longtake.storage.s3_address import S3Address
+
+log = structlog.get_logger(__name__)
 
 #: Parts of one upload that are sent at once. Memory for one upload is a few parts, however large the object is.
 PARTS_AT_ONCE = 2
@@ -71,6 +76,8 @@ class S3Storage(Storage):
             },
             retry_config={"max_retries": REPEATS, "retry_timeout": timedelta(seconds=request_seconds)},
         )
+        keys = S3Keys(access_key_id, secret_access_key) if access_key_id else keys_of_environment()
+        self._uploads = None if keys is None else S3Uploads(address, keys, request_seconds)
 
     async def put(self, key: str, body: bytes, content_type: str, *, file_name: str | None = None) -> Stored:
         check_key(key)
@@ -154,12 +161,19 @@ class S3Storage(Storage):
             async with self._asking():
                 await obstore.delete_async(self._store, wanted)
 
-    async def list(self, prefix: str) -> AsyncIterator[Facts]:
+    async def list(self, prefix: str, after: str | None = None) -> AsyncGenerator[Facts, None]:
         check_key(prefix.rstrip("/"))
         async with translated(self._bucket):
-            async for batch in obstore.list(self._store, prefix.rstrip("/")):
+            async for batch in obstore.list(self._store, prefix.rstrip("/"), offset=after):
                 for meta in batch:
                     yield _facts(meta, {})
+
+    async def remove_unfinished(self, before: datetime) -> int:
+        """Abort uploads. Keys of the machine's own role are not known here: then the bucket's own rule has to do it."""
+        if self._uploads is None:
+            log.info("unfinished uploads are left to the bucket's lifecycle rule", action="storage")
+            return 0
+        return await self._uploads.remove(before)
 
     async def signed_url(self, key: str, seconds: float) -> str | None:
         """Return an address that works without our keys, for this object only."""

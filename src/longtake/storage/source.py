@@ -32,6 +32,8 @@ class Source:
         self._hash = hashlib.sha256()
         self._ready: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=1)
         self._error: BaseException | None = None
+        self._hashed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._hashed.set_result(None)
         self._reading = asyncio.create_task(self._read())
         self.size = 0
 
@@ -71,22 +73,28 @@ class Source:
         await self._ready.put(None)
 
     async def _read_parts(self) -> None:
-        buffer = bytearray()
+        pieces: list[bytes] = []
+        held = 0
         async for chunk in self._chunks:
-            buffer += chunk
             self.size += len(chunk)
             if self.size > self._most:
                 raise ObjectTooLarge(f"It has more than {self._most:,} bytes.", limit=self._most)
-            while len(buffer) >= self._part_bytes:
-                part = bytes(buffer[: self._part_bytes])
-                del buffer[: self._part_bytes]
-                await self._hand_out(part)
-        if buffer:
-            await self._hand_out(bytes(buffer))
+            left = chunk
+            while held + len(left) >= self._part_bytes:
+                room = self._part_bytes - held
+                await self._hand_out(b"".join([*pieces, left[:room]]))
+                pieces, held, left = [], 0, left[room:]
+            if left:
+                pieces.append(left)
+                held += len(left)
+        if pieces:
+            await self._hand_out(b"".join(pieces))
+        await self._hashed
 
     async def _hand_out(self, part: bytes) -> None:
-        # Hashing 5 MiB takes a few milliseconds and lets other threads run meanwhile.
-        await asyncio.to_thread(self._hash.update, part)
+        await self._hashed
+        # In a thread, while the next part comes: it takes longer than the network on a fast one.
+        self._hashed = asyncio.get_running_loop().run_in_executor(None, self._hash.update, part)
         await self._ready.put(part)
 
     async def close(self) -> None:

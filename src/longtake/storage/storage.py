@@ -6,6 +6,7 @@ never kept in a row.
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from longtake.clock import new_id
 from longtake.errors import ObjectTooLarge, StorageRefused
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
     from datetime import datetime
 
 #: How much is in memory at once for one object; also the size of all parts but the last of a large upload.
@@ -85,13 +86,25 @@ class Storage(ABC):
     async def facts(self, key: str) -> Facts | None:
         """Return what is known of an object, or None when there is none."""
 
+    async def existing(self, keys: Sequence[str]) -> list[str]:
+        """Return those of the keys under which there is an object, in their order."""
+        found = await asyncio.gather(*(self.facts(key) for key in keys))
+        return [key for key, facts in zip(keys, found, strict=True) if facts is not None]
+
     @abstractmethod
     async def delete(self, keys: Iterable[str]) -> None:
         """Remove objects; those that are gone already are as good as removed."""
 
     @abstractmethod
-    def list(self, prefix: str) -> AsyncIterator[Facts]:
-        """Yield the objects in a folder (``references``, ``results/…``) and all folders below it, in no order."""
+    def list(self, prefix: str, after: str | None = None) -> AsyncGenerator[Facts, None]:
+        """Yield the objects in a folder (``references``, ``results/…``) and all below it, in the order of their keys.
+
+        ``after`` is the key to go on after.
+        """
+
+    @abstractmethod
+    async def remove_unfinished(self, before: datetime) -> int:
+        """Remove what is left of uploads that were begun before the moment and never finished; return how many."""
 
     @abstractmethod
     async def signed_url(self, key: str, seconds: float) -> str | None:

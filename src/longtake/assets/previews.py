@@ -1,0 +1,96 @@
+"""The job kind `assets.preview`: a short moving picture of a video, when nothing more urgent is to be done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from longtake.asset_registry import PREVIEW, Asset
+from longtake.assets.picture_rows import note_preview, read_asset
+from longtake.assets.ranged import StoredFile
+from longtake.engine.jobs import Job, Priority
+from longtake.engine.kinds import JobKind, Settlement, Steps
+from longtake.engine.lanes import Lane
+from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Retry, Snooze
+from longtake.errors import AssetGone, DecodersBusy, LeaseLost, LongtakeError, MediaRefused, StorageError
+from longtake.frames import Wish
+from longtake.storage.keys import preview_key
+
+if TYPE_CHECKING:
+    from longtake.db import Database, Transaction
+    from longtake.frames import Decoders
+    from longtake.storage import Storage
+
+#: Few at once, so that a thumbnail never waits long for a decoder.
+PREVIEW_LANE = Lane(PREVIEW, max_running=4)
+#: Moments from all over the file are needed, so it is read from our copy; so often it is looked for.
+LOOK_SECONDS = 15.0
+MOST_LOOKS = 40
+WAITS = (60.0, 300.0)
+STORAGE_SECONDS = 60.0
+WEBP = "image/webp"
+
+
+def _key(asset: Asset) -> str:
+    return preview_key(asset.id, asset.file_number)
+
+
+class Previews:
+    """Makes previews."""
+
+    def __init__(self, database: Database, storage: Storage, decoders: Decoders) -> None:
+        self._database = database
+        self._storage = storage
+        self._decoders = decoders
+
+    def kind(self) -> JobKind:
+        """Return the kind to declare."""
+        return JobKind(
+            PREVIEW,
+            self.run,
+            self.settle,
+            lane=PREVIEW_LANE.name,
+            priority=Priority.LOW,
+            time_limit=60.0,
+            max_attempts=len(WAITS) + 1,
+            back_off=Steps(WAITS),
+        )
+
+    async def run(self, job: Job) -> Outcome:
+        """Make it of our copy, and wait for that if need be."""
+        asset = await self._database.read(read_asset, job.args["asset"])
+        if asset is None:
+            return Cancelled("The asset is gone.")
+        if asset.preview_key is not None:
+            return Done()
+        if asset.key is None:
+            looks = int((job.memo or {}).get("looks", 0)) + 1
+            if looks > MOST_LOOKS:
+                return Fail("NO_COPY", "No copy of the file has come.", data=asset)
+            return Snooze(LOOK_SECONDS, memo={"looks": looks})
+        try:
+            file = await StoredFile.open(self._storage, asset.key)
+            made = await self._decoders.make(Wish("preview", asset.content_type or ""), file)
+            await self._storage.put(_key(asset), made.picture, WEBP)
+        except LeaseLost:
+            raise
+        except (MediaRefused, AssetGone) as error:
+            return Fail(error.code, error.message, data=asset)
+        except (StorageError, DecodersBusy) as error:
+            # Our own trouble is no attempt.
+            return Snooze(STORAGE_SECONDS, code=error.code, message=error.message)
+        except LongtakeError as error:
+            return Retry(error.code, error.message, data=asset)
+        return Done(data=asset)
+
+    def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
+        """Write what the tries came to."""
+        for one in sorted(settlements, key=lambda settlement: str(settlement.job.args["asset"])):
+            asset = one.outcome.data
+            match one.outcome:
+                case Done() if asset is not None:
+                    note_preview(tx, asset, _key(asset), None)
+                case Fail(code=code, message=message) if asset is not None:
+                    note_preview(tx, asset, None, f"{code}: {message}")
+                case _:
+                    pass

@@ -1,0 +1,10 @@
+"""Pictures of media files, made by child processes that can do no harm.
+
+A decoder sees bytes of strangers: it gets neither an address nor a file, only what it asks its parent for by place and
+length, under limits of processor time, memory and time of day. If it dies, the worker lives.
+"""
+
+from longtake.frames.decoders import Decoders, Source, Whole
+from longtake.frames.wishes import Made, Wish
+
+__all__ = ["Decoders", "Made", "Source", "Whole", "Wish"]

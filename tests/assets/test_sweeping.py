@@ -1,0 +1,206 @@
+"""Copies that nobody works on: noticed, counted, tried again at their times, and never twice at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import delete, func, select, update
+
+from longtake import Done, Fail, JobKind, Retry
+from longtake.asset_registry import THUMBNAIL, assets, retry_mirror
+from longtake.assets import sweeping
+from longtake.assets.sweeping import MOST_STUCK, Sweeping, fail_stuck
+from longtake.db.dialects import NOW
+from longtake.engine.tables import jobs
+from tests.assets.stage import PNG, Stage, status
+from tests.engine.stage import done
+
+if TYPE_CHECKING:
+    from longtake import Database, Transaction
+    from longtake.storage import Storage
+    from tests.databases import StoppedClock
+
+#: A minute more than a copy may be silent.
+LONG = 660.0
+
+
+def forget_jobs(tx: Transaction) -> None:
+    tx.execute(delete(jobs))
+
+
+def set_row(tx: Transaction, asset_id: str, values: dict[str, Any]) -> None:
+    tx.execute(update(assets).where(assets.c.id == asset_id).values(**values))
+
+
+def live_jobs(tx: Transaction) -> dict[str, int]:
+    rows = tx.execute(select(jobs.c.kind, func.count().label("number")).group_by(jobs.c.kind))
+    return {row.kind: row.number for row in rows if row.kind != sweeping.SWEEP}
+
+
+async def stick(stage: Stage, asset_id: str, state: str) -> None:
+    """Leave a copy as a job does that was lost in the middle."""
+    await stage.database.run(set_row, asset_id, {"mirror_state": state, "mirror_tried_at": NOW})
+    await stage.database.run(forget_jobs)
+
+
+def test_v7_the_sweep_comes_every_five_minutes_once_over_all_machines(sqlite_database: Database) -> None:
+    schedule = Sweeping(sqlite_database, lambda: None).schedule()  # type: ignore[arg-type, return-value]
+    assert (schedule.kind, schedule.every) == ("assets.sweep", 300.0)
+
+
+@pytest.mark.parametrize("state", ["pending", "downloading", "uploading"])
+async def test_v7_a_copy_that_is_stuck_for_ten_minutes_fails_and_says_where(
+    stage: Stage, clock: StoppedClock, state: str
+) -> None:
+    stage.source.files["/result.png"] = PNG
+    asset_id = await stage.register(role="import", source_expires_in=None)
+    await stick(stage, asset_id, state)
+    clock.advance(599)
+    await stage.sweep()
+    assert (await stage.asset(asset_id)).mirror_state == state
+    clock.advance(2)
+    await stage.sweep()
+    asset = await stage.asset(asset_id)
+    assert (asset.mirror_state, asset.mirror_attempts) == ("failed", 1)
+    assert asset.mirror_error is not None
+    assert asset.mirror_error.startswith(f"COPY_STUCK: The copy said {state} ")
+    # V8: the next try, two minutes after the failure.
+    assert await stage.wait_of(asset_id) == 120.0
+    clock.advance(120)
+    assert isinstance(await stage.try_once(), Done)
+    asset = await stage.asset(asset_id)
+    assert (asset.mirror_state, asset.mirror_attempts, asset.mirror_error) == ("completed", 2, None)
+
+
+async def test_v7_a_copy_with_a_live_job_is_the_engines_alone(stage: Stage, clock: StoppedClock) -> None:
+    stage.source.files["/result.png"] = status(503)
+    waiting = await stage.register(role="import", source_expires_in=None)
+    assert isinstance(await stage.try_once(), Retry)
+    running = await stage.register(role="import", source_expires_in=None)
+    [job] = await stage.claim()
+    await stage.database.run(set_row, running, {"mirror_state": "downloading", "mirror_tried_at": NOW})
+    before = [await stage.asset(waiting), await stage.asset(running)]
+    clock.advance(LONG)
+    await stage.sweep()
+    assert [await stage.asset(waiting), await stage.asset(running)] == before
+    assert await stage.database.read(live_jobs) == {"assets.mirror": 2}
+    assert job.args["asset"] == running
+
+
+async def test_v7_what_is_not_completed_or_is_copied_is_not_touched(stage: Stage, clock: StoppedClock) -> None:
+    draft = await stage.register(role="import", source_expires_in=None)
+    await stick(stage, draft, "pending")
+    await stage.database.run(set_row, draft, {"status": "generating"})
+    stored = await stage.register("/stored.png", key="results/x/y.png", position=1)
+    clock.advance(LONG)
+    await stage.sweep()
+    assert [(await stage.asset(one)).mirror_state for one in (draft, stored)] == ["pending", "completed"]
+    assert await stage.database.read(live_jobs) == {}
+
+
+async def test_v8_after_the_first_try_and_three_more_it_is_failed_for_good_and_retryable_by_hand(
+    stage: Stage, clock: StoppedClock
+) -> None:
+    stage.source.files["/result.png"] = PNG
+    asset_id = await stage.register(role="import", source_expires_in=None)
+    for number, wait in enumerate([120.0, 300.0, 600.0, None], start=1):
+        await stick(stage, asset_id, "downloading")
+        clock.advance(LONG)
+        await stage.sweep()
+        asset = await stage.asset(asset_id)
+        assert (asset.mirror_state, asset.mirror_attempts) == ("failed", number)
+        assert [alert["severity"] for alert in await stage.alerts()] == ["CRITICAL"] * (number >= 3)
+        if wait is not None:
+            assert await stage.wait_of(asset_id) == wait
+    assert await stage.database.read(live_jobs) == {}
+    assert await stage.events(asset_id) == ["asset.failed"]
+    clock.advance(86_400)
+    await stage.sweep()
+    assert await stage.database.read(live_jobs) == {}
+    assert await stage.database.run(retry_mirror, stage.engine, [asset_id]) == [asset_id]
+    assert isinstance(await stage.try_once(), Done)
+    assert await stage.alerts() == []
+
+
+async def test_v8_tries_that_were_stuck_count_with_those_that_failed(stage: Stage, clock: StoppedClock) -> None:
+    stage.source.files["/result.png"] = status(503)
+    asset_id = await stage.register(role="import", source_expires_in=None)
+    await stick(stage, asset_id, "downloading")
+    clock.advance(LONG)
+    await stage.sweep()
+    for wait, ending in ((120.0, Retry), (300.0, Retry), (600.0, Fail)):
+        assert await stage.wait_of(asset_id) == wait
+        clock.advance(wait)
+        assert isinstance(await stage.try_once(), ending)
+    asset = await stage.asset(asset_id)
+    assert (asset.mirror_state, asset.mirror_attempts) == ("failed", 4)
+
+
+async def test_v7_at_most_fifty_a_sweep(stage: Stage, clock: StoppedClock) -> None:
+    for number in range(MOST_STUCK + 5):
+        one = await stage.register(f"/{number}.png", role="import", source_expires_in=None)
+        await stage.database.run(set_row, one, {"mirror_state": "uploading", "mirror_tried_at": NOW})
+    await stage.database.run(forget_jobs)
+    clock.advance(LONG)
+    await stage.sweep()
+    assert await stage.database.read(live_jobs) == {"assets.mirror": 50}
+    await stage.sweep()
+    assert await stage.database.read(live_jobs) == {"assets.mirror": 55}
+
+
+async def test_v7_copies_with_live_jobs_take_nobody_elses_place_in_a_sweep(stage: Stage, clock: StoppedClock) -> None:
+    stuck = await stage.register(role="import", source_expires_in=None, id="ffffffff-ffff-7fff-bfff-ffffffffffff")
+    await stick(stage, stuck, "downloading")
+    for number in range(MOST_STUCK):
+        one = await stage.register(f"/{number}.png", role="import", source_expires_in=None)
+        await stage.database.run(set_row, one, {"mirror_state": "uploading", "mirror_tried_at": NOW})
+    clock.advance(LONG)
+    await stage.sweep()
+    assert (await stage.asset(stuck)).mirror_state == "failed"
+
+
+async def test_a_result_that_is_stuck_is_tried_again_at_once_and_never_given_up_by_the_sweep(
+    stage: Stage, clock: StoppedClock
+) -> None:
+    asset_id = await stage.register(source_expires_in=None)
+    for number in range(1, 7):
+        await stick(stage, asset_id, "downloading")
+        clock.advance(LONG)
+        await stage.sweep()
+        asset = await stage.asset(asset_id)
+        # Not even for a moment does it count as lost: its task would be refunded.
+        assert (asset.mirror_state, asset.mirror_attempts) == ("pending", number)
+        assert await stage.wait_of(asset_id) == 0.0
+        assert len(await stage.alerts()) == (number >= 4)
+    assert stage.lost == []
+    stage.source.files["/result.png"] = PNG
+    assert isinstance(await stage.try_once(), Done)
+
+
+async def test_two_sweeps_at_once_fail_a_copy_once_and_start_one_job(stage: Stage, clock: StoppedClock) -> None:
+    asset_id = await stage.register(role="import", source_expires_in=None)
+    await stick(stage, asset_id, "downloading")
+    clock.advance(LONG)
+    found = await asyncio.gather(*(stage.database.run(fail_stuck, stage.engine) for _ in range(4)))
+    assert sorted(len(one) for one in found) == [0, 0, 0, 1]
+    assert (await stage.asset(asset_id)).mirror_attempts == 1
+    assert await stage.database.read(live_jobs) == {"assets.mirror": 1}
+
+
+async def test_v2_rows_from_before_the_program_ever_ran_are_started_without_being_held_to_have_failed(
+    stopped_database: Database, folder_storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeping, "PAGE", 2)
+    stage = Stage(stopped_database, folder_storage, kinds=[JobKind(THUMBNAIL, done)])
+    # No kind is declared yet: the triggers find nothing to start.
+    early = [await stage.register(f"/{number}.png", role="import", source_expires_in=None) for number in range(5)]
+    assert await stopped_database.read(live_jobs) == {}
+    async with stage.open():
+        for _ in range(2):
+            await stage.sweep()
+            assert await stopped_database.read(live_jobs) == {"assets.mirror": 5, "assets.thumbnail": 5}
+        for one in early:
+            asset = await stage.asset(one)
+            assert (asset.mirror_state, asset.mirror_attempts, asset.mirror_error) == ("pending", 0, None)

@@ -1,0 +1,318 @@
+"""Decoders: real children, real files, hostile ones among them. Whatever a file is, the parent lives and goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import io
+import os
+import signal
+import struct
+import subprocess
+import sys
+import zlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from PIL import Image
+
+from longtake.errors import ConnectionLost, DecoderFailed, DecodersBusy, MediaRefused
+from longtake.frames import Decoders, Whole, Wish
+from longtake.frames.wishes import MOST_PIXELS
+from longtake.sandbox.clips import clip, film
+
+STILL = Wish("still", "video/mp4")
+
+
+class Bytes:
+    """A file in memory that counts what is read of it."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+        self.size = len(body)
+
+    async def read(self, offset: int, length: int) -> bytes:
+        return self.body[offset : offset + length]
+
+
+class Breaking(Bytes):
+    """A source that is lost in the middle."""
+
+    async def read(self, offset: int, length: int) -> bytes:
+        if offset:
+            raise ConnectionLost("The connection was lost.")
+        return await super().read(offset, length)
+
+
+class Endless(Bytes):
+    """A source that never answers."""
+
+    async def read(self, offset: int, length: int) -> bytes:
+        await asyncio.Event().wait()
+        return await super().read(offset, length)
+
+
+@pytest_asyncio.fixture
+async def decoders() -> AsyncIterator[Decoders]:
+    made = Decoders(1, wall_seconds=30.0)
+    yield made
+    await made.close()
+
+
+def drawn(size: tuple[int, int], form: str, mode: str = "RGB") -> bytes:
+    out = io.BytesIO()
+    picture = Image.linear_gradient("L").resize(size)
+    (picture if mode == "L" else picture.convert(mode)).save(out, form)
+    return out.getvalue()
+
+
+def noisy_film(seconds: int, size: tuple[int, int], *, faststart: bool) -> bytes:
+    """Return a clip that cannot be made small: every frame is other noise."""
+    frames = (Image.effect_noise(size, 90 + number % 7).convert("RGB") for number in range(24 * seconds))
+    return film(frames, size, faststart=faststart)
+
+
+def bomb(width: int, height: int) -> bytes:
+    """Return a PNG of a few kilobytes that unpacks to gigabytes."""
+
+    def chunk(name: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(bytes(100_000)))
+        + chunk(b"IEND", b"")
+    )
+
+
+@pytest.mark.parametrize("faststart", [True, False])
+async def test_a_frame_of_a_video_fills_the_size(decoders: Decoders, faststart: bool) -> None:
+    made = await decoders.make(STILL, Bytes(clip("a fox", "9:16", faststart=faststart)))
+    picture = Image.open(io.BytesIO(made.picture))
+    assert (picture.format, picture.size) == ("JPEG", (960, 540))
+    assert made.height > made.width
+    assert made.duration_seconds == pytest.approx(2, abs=2.1)
+    assert 0 < len(made.placeholder) < 150
+    assert Image.open(io.BytesIO(made.placeholder)).format == "WEBP"
+
+
+@pytest.mark.parametrize("attempt", ["open('/etc/passwd')", "socket.socket()", "os.pipe()", "os.dup(0)"])
+def test_a13_a_child_that_is_ready_can_open_neither_files_nor_connections(attempt: str) -> None:
+    program = f"""
+import os, socket
+from longtake.frames import child
+from longtake.frames.decoding import load_decoders
+child.limit_process()
+load_decoders()
+child.open_nothing_more()
+try:
+    {attempt}
+except OSError as error:
+    os.write(1, str(error.errno).encode())
+"""
+    ended = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, check=True, timeout=60)
+    assert int(ended.stdout) == errno.EMFILE
+
+
+async def test_whoever_waits_too_long_for_a_decoder_is_told_so() -> None:
+    busy = Decoders(1, place_seconds=0.05)
+    waiting = asyncio.create_task(busy.make(STILL, Endless(b"x" * 100)))
+    await asyncio.sleep(0)
+    with pytest.raises(DecodersBusy):
+        await busy.make(STILL, Bytes(b"x" * 100))
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    # The place is free again.
+    with pytest.raises(MediaRefused):
+        await busy.make(STILL, Bytes(b"x" * 100))
+    await busy.close()
+
+
+@pytest.mark.parametrize("faststart", [True, False])
+async def test_a_small_part_of_a_long_video_is_enough(decoders: Decoders, faststart: bool) -> None:
+    body = noisy_film(4, (640, 360), faststart=faststart)
+    made = await decoders.make(STILL, Bytes(body))
+    assert len(body) > 5_000_000
+    assert made.bytes_read < 0.15 * len(body)
+
+
+async def test_a_preview_moves(decoders: Decoders) -> None:
+    made = await decoders.make(Wish("preview", "video/mp4"), Bytes(clip("a fox", "16:9", faststart=True)))
+    picture = Image.open(io.BytesIO(made.picture))
+    assert (picture.format, picture.size) == ("WEBP", (320, 180))
+    assert getattr(picture, "n_frames", 1) > 5
+
+
+@pytest.mark.parametrize(
+    ("content_type", "form", "mode"),
+    [
+        ("image/png", "PNG", "RGBA"),
+        ("image/png", "PNG", "L"),
+        ("image/jpeg", "JPEG", "RGB"),
+        ("image/jpeg", "JPEG", "CMYK"),
+        ("image/webp", "WEBP", "RGB"),
+        ("image/gif", "GIF", "L"),
+    ],
+)
+async def test_pictures_of_every_kind(decoders: Decoders, content_type: str, form: str, mode: str) -> None:
+    body = drawn((300, 500), form, mode)
+    made = await decoders.make(Wish("still", content_type, 320, 180), Bytes(body))
+    assert (made.width, made.height, made.duration_seconds) == (300, 500, None)
+    assert Image.open(io.BytesIO(made.picture)).size == (320, 180)
+    checked = await decoders.make(Wish("check", content_type), Bytes(body))
+    assert (checked.width, checked.height, checked.picture) == (300, 500, b"")
+
+
+async def test_a_picture_is_shown_as_its_camera_was_held(decoders: Decoders) -> None:
+    out = io.BytesIO()
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.new("RGB", (400, 200), "red").save(out, "JPEG", exif=exif)
+    made = await decoders.make(Wish("still", "image/jpeg"), Bytes(out.getvalue()))
+    assert (made.width, made.height) == (200, 400)
+
+
+@pytest.mark.parametrize(
+    ("name", "content_type", "body"),
+    [
+        ("truncated video", "video/mp4", clip("a fox", "16:9", faststart=False)[:9_000]),
+        ("truncated PNG", "image/png", drawn((900, 900), "PNG", "RGB")[:-400]),
+        ("a PNG that ends in zeros", "image/png", drawn((900, 900), "PNG", "RGB")[:-400] + bytes(400)),
+        ("truncated JPEG", "image/jpeg", drawn((900, 900), "JPEG")[:-900]),
+        ("one byte", "video/mp4", b"x"),
+        ("HTML", "video/mp4", b"<html><body>not found</body></html>" * 50),
+        ("a playlist", "video/mp4", b"#EXTM3U\n#EXTINF:10,\nfile:///etc/passwd\n#EXT-X-ENDLIST\n"),
+        ("SVG", "image/png", b'<svg xmlns="http://www.w3.org/2000/svg"><image href="file:///etc/passwd"/></svg>'),
+        ("a JPEG called PNG", "image/png", drawn((300, 300), "JPEG")),
+        ("sound alone", "video/webm", b"\x1a\x45\xdf\xa3" + bytes(500)),
+    ],
+)
+async def test_what_is_broken_is_refused_and_the_decoder_lives(
+    decoders: Decoders, name: str, content_type: str, body: bytes
+) -> None:
+    with pytest.raises(MediaRefused, match=r"damaged|decoded"):
+        await decoders.make(Wish("still", content_type), Bytes(body))
+    [idle] = decoders._idle
+    await decoders.make(STILL, Bytes(clip("a fox", "16:9", faststart=True)))
+    assert decoders._idle == [idle], "the same child went on"
+
+
+async def test_a_bomb_is_not_unpacked(decoders: Decoders) -> None:
+    with pytest.raises(MediaRefused, match=f"{MOST_PIXELS:,}") as refused:
+        await decoders.make(Wish("still", "image/png"), Bytes(bomb(50_000, 50_000)))
+    assert refused.value.facts["reason"] == "too large"
+    [idle] = decoders._idle
+    peak = _peak_kilobytes(idle._process.pid)
+    assert peak < 200_000
+
+
+async def test_too_much_processor_time_ends_the_child_and_not_the_parent() -> None:
+    decoders = Decoders(1, processor_seconds=0.05)
+    out = io.BytesIO()
+    Image.new("RGBA", (7000, 7000)).save(out, "PNG", compress_level=1)
+    with pytest.raises(DecoderFailed, match="stopped by its limits"):
+        await decoders.make(Wish("still", "image/png"), Bytes(out.getvalue()))
+    await decoders.make(STILL, Bytes(clip("a fox", "16:9", faststart=True)))
+    await decoders.close()
+
+
+async def test_a_source_that_never_answers_ends_with_the_time_limit() -> None:
+    decoders = Decoders(1, wall_seconds=0.3)
+    with pytest.raises(DecoderFailed, match=r"more than 0\.3 s"):
+        await decoders.make(STILL, Endless(b"x" * 1000))
+    assert decoders._idle == []
+    await decoders.close()
+
+
+async def test_the_trouble_of_a_source_is_told_as_it_is(decoders: Decoders) -> None:
+    with pytest.raises(ConnectionLost):
+        await decoders.make(STILL, Breaking(noisy_film(1, (640, 360), faststart=False)))
+    assert len(decoders._idle) == 1, "it is not the decoder's fault"
+
+
+async def test_a_child_that_is_killed_is_replaced(decoders: Decoders) -> None:
+    body = Bytes(clip("a fox", "16:9", faststart=True))
+    await decoders.make(STILL, body)
+    os.kill(decoders._idle[0]._process.pid, signal.SIGKILL)
+    await decoders._idle[0]._process.wait()
+    with pytest.raises(DecoderFailed):
+        await decoders.make(STILL, body)
+    assert (await decoders.make(STILL, body)).picture
+
+
+async def test_a_caller_that_gives_up_leaves_no_child_behind() -> None:
+    decoders = Decoders(1)
+    asked = asyncio.Event()
+
+    class Waiting(Endless):
+        async def read(self, offset: int, length: int) -> bytes:
+            asked.set()
+            return await super().read(offset, length)
+
+    making = asyncio.create_task(decoders.make(STILL, Waiting(b"x" * 1000)))
+    await asyncio.wait_for(asked.wait(), 20)
+    assert len(_children()) == 1
+    making.cancel()
+    await asyncio.wait([making])
+    assert _children() == []
+    await decoders.close()
+
+
+async def test_no_more_children_than_places() -> None:
+    decoders = Decoders(2)
+    body = Bytes(clip("a fox", "16:9", faststart=True))
+    most = 0
+
+    async def one() -> None:
+        nonlocal most
+        await decoders.make(STILL, body)
+        most = max(most, len(_children()))
+
+    await asyncio.gather(*(one() for _ in range(8)))
+    assert most <= 2
+    await decoders.close()
+    assert _children() == []
+
+
+def _peak_kilobytes(process: int) -> int:
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+def _children() -> list[int]:
+    """Return the decoders among this process's children."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                command = (entry / "cmdline").read_bytes()
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            if parent == os.getpid() and b"longtake.frames.child" in command:
+                found.append(int(entry.name))
+    return found
+
+
+async def test_a_small_copy_has_the_whole_picture_and_comes_the_same_whether_its_file_goes_along(
+    decoders: Decoders,
+) -> None:
+    out = io.BytesIO()
+    Image.linear_gradient("L").resize((424, 600)).convert("RGB").save(out, "JPEG")
+    wish = Wish("small", "image/jpeg", width=200, height=300, quality=75)
+    along = await decoders.make(wish, Whole(out.getvalue()))
+    asked = await decoders.make(wish, Bytes(out.getvalue()))
+    assert along.picture == asked.picture
+    assert (along.bytes_read, asked.bytes_read) == (0, len(out.getvalue()))
+    with Image.open(io.BytesIO(along.picture)) as small:
+        assert (small.format, small.size, along.width, along.height) == ("WEBP", (200, 283), 424, 600)
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff\xd8\xff", b"<html>"])
+async def test_what_goes_along_and_is_no_picture_is_refused(decoders: Decoders, body: bytes) -> None:
+    with pytest.raises(MediaRefused):
+        await decoders.make(Wish("small", "image/jpeg"), Whole(body))
