@@ -1,0 +1,1 @@
+"""Told at once: the live feed of events."""

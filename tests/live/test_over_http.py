@@ -1,0 +1,195 @@
+"""The stream as a browser meets it: real servers, connections that break, processes that stop and start."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from tests.api.stage import Api, assert_problem, place_for, token
+from tests.live.stage import browsing
+from tests.service.processes import wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.live.stage import Browser, Frame
+    from tests.service.processes import Server
+
+FLOOD = """
+INSERT INTO events (type, subject, user_id, data)
+SELECT 'flood', n::text, 'ann', to_jsonb(repeat('x', 4000)) FROM generate_series(1, 100) AS n
+"""
+
+
+@pytest.fixture
+def api(database_url: str, tmp_path: Path) -> Iterator[Api]:
+    """A server on either database; few streams are allowed."""
+    place = place_for(tmp_path, database_url, streams_per_user="3")
+    with place.server("--no-worker") as server:
+        yield Api(place, server)
+
+
+def given(browser: Browser, many: int) -> list[int]:
+    """Return the amounts of the next grants."""
+    return [browser.until("credits.changed").data["data"]["amount"] for _ in range(many)]
+
+
+def ended_streams(api: Api) -> int:
+    """Return how many streams have ended: each leaves a line in the log then."""
+    lines = [json.loads(line) for line in api.server.log.read_text().splitlines()]
+    return sum(1 for line in lines if line.get("path") == "/v1/events")
+
+
+def test_what_happens_is_told_and_a_broken_connection_goes_on_where_it_was(api: Api) -> None:
+    with browsing(api.server) as browser:
+        assert browser.response.status == 200
+        assert browser.response.headers["content-type"].startswith("text/event-stream")
+        assert browser.response.headers["cache-control"] == "no-store"
+        assert browser.response.headers["x-accel-buffering"] == "no"
+        ready = browser.frame()
+        assert ready is not None
+        assert (ready.event, ready.data) == ("ready", {"cursor": ready.id})
+        api.grant("ann", 1)
+        api.grant("bob", 100)
+        frame = browser.until("credits.changed")
+        assert frame.data["cursor"] == frame.id
+        assert frame.data["type"] == "credits.changed"
+        assert frame.data["at"].endswith("Z")
+    api.grant("ann", 2)
+    with browsing(api.server, headers={"Last-Event-ID": str(frame.id)}) as browser:
+        assert given(browser, 1) == [2]
+        api.grant("ann", 3)
+        assert given(browser, 1) == [3]
+    with browsing(api.server, f"/v1/events?cursor={ready.id}&types=credits.*") as browser:
+        assert given(browser, 3) == [1, 2, 3]
+    # The header is newer than the address a page was opened with.
+    with browsing(api.server, f"/v1/events?cursor={ready.id}", headers={"Last-Event-ID": str(frame.id)}) as browser:
+        assert given(browser, 2) == [2, 3]
+
+
+def test_what_cannot_be_followed_is_refused_before_the_stream_begins(api: Api) -> None:
+    for word in ("x", "5", "1.2.3", "-1.0"):
+        assert_problem(api.ask("GET", f"/v1/events?cursor={word}"), 422, "CURSOR_INVALID")
+        assert_problem(api.ask("GET", "/v1/events", headers={"Last-Event-ID": word}), 422, "CURSOR_INVALID")
+    for types in ("task.*x", "Task", "task.*,,key.*", "task.*,tusk.*", "task.compleated"):
+        answer = api.ask("GET", f"/v1/events?types={types}")
+        assert_problem(answer, 422, "REQUEST_INVALID")
+        assert "task.completed" in answer.json["detail"]
+    assert_problem(api.ask("GET", "/v1/events", user=None), 401, "UNAUTHORIZED")
+    assert_problem(api.ask("POST", "/v1/events"), 405, "METHOD_NOT_ALLOWED")
+    with browsing(api.server, "/v1/events?cursor=999999999999.0") as browser:
+        reset = browser.until("reset")
+        assert reset.data == {"reason": "EVENTS_FORGOTTEN"}
+        assert browser.frame() is None
+
+
+def test_a_stream_too_many_is_refused_and_those_who_left_do_not_count(api: Api) -> None:
+    with browsing(api.server), browsing(api.server), browsing(api.server):
+        with browsing(api.server, user="bob") as other:
+            assert other.response.status == 200
+        refused = api.ask("GET", "/v1/events", user="ann")
+        assert_problem(refused, 429, "STREAMS_TOO_MANY")
+        assert refused.headers["retry-after"] == "5"
+
+    def one_is_let_in() -> bool:
+        with browsing(api.server) as browser:
+            return bool(browser.response.status == 200)
+
+    wait_for(one_is_let_in, "the end of streams whose clients are gone", 5)
+
+
+def test_a_server_that_stops_says_farewell_and_waits_for_nobody(api: Api) -> None:
+    with browsing(api.server) as one, browsing(api.server, user="bob") as other:
+        assert one.frame()
+        assert other.frame()
+        started = time.monotonic()
+        assert api.server.stop() == 0
+        assert time.monotonic() - started < 4
+        for browser in (one, other):
+            assert browser.until("farewell").data == {"reason": "SERVER_STOPPING"}
+            assert browser.frame() is None
+
+
+def test_who_was_connected_to_a_killed_server_goes_on_at_the_next(database_url: str, tmp_path: Path) -> None:
+    place = place_for(tmp_path, database_url)
+    with place.server("--no-worker") as server:
+        api = Api(place, server)
+        with browsing(server) as browser:
+            browser.until("ready")
+            api.grant("ann", 1)
+            seen: Frame = browser.until("credits.changed")
+            api.grant("ann", 2)
+            server.process.kill()
+            server.process.wait(10)
+    with place.server("--no-worker") as server:
+        api = Api(place, server)
+        with browsing(server, headers={"Last-Event-ID": str(seen.id)}) as browser:
+            assert given(browser, 1) == [2]
+            api.grant("ann", 3)
+            assert given(browser, 1) == [3]
+
+
+def test_what_one_server_writes_is_read_at_another(postgresql_url: str, tmp_path: Path) -> None:
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+    places = [place_for(folder, postgresql_url) for folder in folders]
+    with places[0].server("--no-worker") as writing, places[1].server("--no-worker") as reading:
+        writer = Api(places[0], writing)
+        with browsing(reading) as browser:
+            ready = browser.until("ready")
+            started = time.monotonic()
+            for amount in range(1, 6):
+                writer.grant("ann", amount)
+            assert given(browser, 5) == [1, 2, 3, 4, 5]
+            assert time.monotonic() - started < 5
+        # A cursor of one server is good at every other.
+        with browsing(writing, f"/v1/events?cursor={ready.id}") as browser:
+            assert given(browser, 5) == [1, 2, 3, 4, 5]
+
+
+def test_a_client_that_takes_nothing_is_dropped_and_others_are_not(postgresql_url: str, tmp_path: Path) -> None:
+    place = place_for(tmp_path, postgresql_url)
+    with place.server("--no-worker") as server, stuck_client(server), browsing(server) as browser:
+        api = Api(place, server)
+        browser.until("ready")
+        # More than all buffers between the two hold; whoever reads gets every one of them.
+        with psycopg.connect(postgresql_url) as writer:
+            for _ in range(60):
+                writer.execute(FLOOD)
+                writer.commit()
+                for _ in range(100):
+                    browser.until("flood")
+        wait_for(lambda: ended_streams(api) == 1, "the end of the stream that nobody takes", 10)
+        api.grant("ann", 1)
+        assert given(browser, 1) == [1]
+
+
+@contextmanager
+def stuck_client(server: Server) -> Iterator[None]:
+    """Ask for a stream, and never take a byte of it."""
+    address = urlsplit(server.url)
+    with socket.socket() as stuck:
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        stuck.connect((address.hostname, address.port))
+        request = f"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token('ann')}\r\n\r\n"
+        stuck.sendall(request.encode())
+        yield
+
+
+def test_each_stream_leaves_one_line_in_the_log_and_no_trouble(api: Api) -> None:
+    for _ in range(3):
+        with browsing(api.server) as browser:
+            browser.until("ready")
+    wait_for(lambda: ended_streams(api) == 3, "the lines of three streams", 5)
+    lines: list[dict[str, Any]] = [json.loads(line) for line in api.server.log.read_text().splitlines()]
+    assert [line for line in lines if line["level"] == "error"] == []
+    assert {line["status"] for line in lines if line.get("path") == "/v1/events"} == {200}
