@@ -66,7 +66,9 @@ class Server:
             connection.request(method, path, body, dict(headers or {}))
             response = connection.getresponse()
             names = {name.lower(): value for name, value in response.getheaders()}
-            return Answer(response.status, names, response.read())
+            # A stream of events does not end: its first piece is enough here.
+            endless = names.get("content-type", "").startswith("text/event-stream")
+            return Answer(response.status, names, response.read1() if endless else response.read())
         finally:
             connection.close()
 

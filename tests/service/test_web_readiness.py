@@ -38,7 +38,7 @@ class Switch:
 
 @pytest.fixture
 def switch(postgresql_server: PostgresqlServer, postgresql_url: str) -> Iterator[Switch]:
-    switch = Switch(postgresql_server.url("postgres"), str(psycopg.conninfo.conninfo_to_dict(postgresql_url)["dbname"]))
+    switch = Switch(postgresql_server.admin_url(), str(psycopg.conninfo.conninfo_to_dict(postgresql_url)["dbname"]))
     yield switch
     switch.on()
 

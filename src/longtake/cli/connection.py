@@ -6,10 +6,13 @@ import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from psycopg.conninfo import conninfo_to_dict
+
 from longtake.app.opening import COMMAND, MIGRATION, PATIENCE_SECONDS, PAUSE_SECONDS, open_for_command
 from longtake.app.server_file import server_of_database
 from longtake.cli.remote import ask_server
 from longtake.db import Database
+from longtake.db.urls import is_sqlite, postgresql_url, sqlite_path
 from longtake.engine.engine import Engine
 from longtake.errors import DatabaseOwned
 from longtake.logs import configure_logs
@@ -52,6 +55,15 @@ def ask(action: str, **arguments: Any) -> dict[str, Any]:
     """Ask once."""
     with operator() as way:
         return way(action, **arguments)
+
+
+def database_place() -> str:
+    """Return which database is asked, as people call it: a folder, or a name and its host."""
+    url = load_settings().database_url
+    if is_sqlite(url):
+        return str(sqlite_path(url).parent)
+    parts = conninfo_to_dict(postgresql_url(url))
+    return f"the database {parts.get('dbname') or ''} at {parts.get('host') or 'this machine'}"
 
 
 @contextlib.contextmanager

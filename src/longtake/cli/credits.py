@@ -21,13 +21,20 @@ Reference = Annotated[
 
 
 @app.command()
-def balance(user: User, as_json: AsJson = False) -> None:
-    """Show what a user can spend, and what tasks under way hold."""
-    from longtake.cli.connection import ask
+def balance(
+    user: Annotated[
+        str | None, typer.Argument(metavar="USER", help="The user's id; without it your own balance, where you log in.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a user can spend, and what tasks under way hold; without USER your own, on the server you use."""
     from longtake.cli.output import print_json, print_line
 
-    found = ask("credits.balance", user_id=user)
-    print_json(found) if as_json else print_line(_balance(user, found))
+    if user is None:
+        found, place = _own_balance()
+    else:
+        found, place = _balance_of(user)
+    print_json(found) if as_json else print_line(_balance(user or "You", found, place))
 
 
 @app.command()
@@ -39,7 +46,8 @@ def history(
 ) -> None:
     """List a user's transfers, newest first, with what each did to available and held credits."""
     from longtake.cli.connection import ask
-    from longtake.cli.output import age, print_json, print_note, print_table
+    from longtake.cli.output import age, on_terminal, print_json, print_note, print_table
+    from longtake.cli.task_ids import short
 
     found = ask("credits.history", user_id=user, before=before, limit=limit)
     if as_json:
@@ -49,12 +57,15 @@ def history(
         ("id", "kind", "available", "held", "task", "reason", "by", "reference", "when"),
         [
             (
-                one["id"], one["kind"], f"{one['available']:+,}", f"{one['held']:+,}", one["task_id"], one["reason"],
-                one["made_by"], one["reference"], age(one["at"]),
+                one["id"], one["kind"], f"{one['available']:+,}", f"{one['held']:+,}",
+                short(one["task_id"] or "") if on_terminal() else one["task_id"], one["reason"], one["made_by"],
+                one["reference"], age(one["at"]),
             )
             for one in found["transfers"]
         ],
         nothing=f"No credits of {user} have ever moved.",
+        cut=("reason", "by", "reference"),
+        spare=("id", "reference", "by"),
     )  # fmt: skip
     if found["next"]:
         print_note(f"There are more: add --before {found['next']}")
@@ -129,5 +140,21 @@ def _change(action: str, as_json: bool, *, by: str | None, **arguments: Any) -> 
     print_line(_balance(made["user_id"], made["balance"]))
 
 
-def _balance(user: str, found: Mapping[str, Any]) -> str:
-    return f"{user} has {found['available']:,} credits, and tasks under way hold {found['held']:,} more."
+def _balance_of(user: str) -> tuple[dict[str, Any], str]:
+    """Return the balance, and where it was asked for: an operator's commands do not go where one is logged in."""
+    from longtake.cli.connection import ask, database_place
+
+    return ask("credits.balance", user_id=user), f"in {database_place()}"
+
+
+def _own_balance() -> tuple[dict[str, Any], str]:
+    from longtake.cli.reaching import reach
+
+    with reach() as reached:
+        return {**reached.client.balance()}, f"at {reached.url}" if reached.server is None else ""
+
+
+def _balance(user: str, found: Mapping[str, Any], place: str = "") -> str:
+    has = "have" if user == "You" else "has"
+    where = f" ({place})" if place else ""
+    return f"{user} {has} {found['available']:,} credits, and tasks under way hold {found['held']:,} more{where}."

@@ -22,7 +22,7 @@ EXIT_CODES = {
     BAD_USAGE: "wrong option, argument or setting",
     UNREACHABLE: "the database or the server cannot be reached, or another process has the file",
     SCHEMA_MISMATCH: "the database's tables are older or newer than this program",
-    INTERRUPTED: "interrupted by Ctrl-C",
+    INTERRUPTED: "interrupted by Ctrl-C, or by SIGTERM or a closed terminal while it used this machine's own server",
     PIPE_CLOSED: "whoever read the output has stopped reading",
 }
 
@@ -36,6 +36,8 @@ CODE_OF_ERROR: dict[type[errors.LongtakeError], int] = {
     errors.AuthenticationRequired: BAD_USAGE,
     errors.VaultError: BAD_USAGE,
     errors.DatabaseError: UNREACHABLE,
+    errors.DatabaseRefused: BAD_USAGE,
+    errors.RoleTooPowerful: BAD_USAGE,
     errors.StorageUnavailable: UNREACHABLE,
     errors.StorageRefused: BAD_USAGE,
     errors.ServerUnreachable: UNREACHABLE,
@@ -53,8 +55,8 @@ def print_error(message: str, code: str, hint: str = "") -> None:
     """Say what went wrong and what to do next, where errors are said."""
     lines = f"{message} [{code}]".splitlines()
     print("\n".join(["longtake: " + lines[0], *("  " + line for line in lines[1:])]), file=sys.stderr)  # noqa: T201
-    if hint:
-        print(f"  {hint}", file=sys.stderr)  # noqa: T201
+    for line in hint.splitlines():
+        print(f"  {line}", file=sys.stderr)  # noqa: T201
 
 
 def end_with(error: errors.LongtakeError) -> NoReturn:

@@ -45,6 +45,8 @@ def list_jobs(
             for job in found["jobs"]
         ],
         nothing="There are no such jobs.",
+        cut=("kind", "subject", "error"),
+        spare=("subject", "lane", "created", "when"),
     )  # fmt: skip
     if found["next"]:
         print_note(f"There are more: add --before {found['next']}")

@@ -6,10 +6,28 @@ from typing import Annotated
 
 import typer
 
-from longtake.cli import alerts, jobs, keys, kinds, lanes, migrate, schedules, secrets, workers
+from longtake.cli import (
+    alerts,
+    assets,
+    catalogue,
+    jobs,
+    keys,
+    kinds,
+    lanes,
+    migrate,
+    runs,
+    schedules,
+    secrets,
+    tasks,
+    workers,
+)
 from longtake.cli import credits as credit_commands
 from longtake.cli.facts import print_health, print_settings, print_version
 from longtake.cli.failures import EXIT_CODES, INTERRUPTED, end_unexpectedly, end_with
+from longtake.cli.figures import print_figures
+from longtake.cli.generate import generate
+from longtake.cli.login import login, logout
+from longtake.cli.models import print_models
 from longtake.cli.processes import serve, worker
 from longtake.cli.sandbox import sandbox
 from longtake.cli.token import print_token
@@ -26,6 +44,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("generate")(generate)
+app.add_typer(tasks.app, name="tasks")
+app.add_typer(assets.app, name="assets")
+app.add_typer(runs.app, name="runs")
+app.add_typer(catalogue.app, name="catalogue")
+app.command("models")(print_models)
+app.command("login")(login)
+app.command("logout")(logout)
 app.command("serve")(serve)
 app.command("worker")(worker)
 app.command("sandbox")(sandbox)
@@ -41,6 +67,7 @@ app.add_typer(secrets.app, name="secrets")
 app.add_typer(credit_commands.app, name="credits")
 app.add_typer(migrate.app, name="migrate")
 app.command("health")(print_health)
+app.command("figures")(print_figures)
 app.command("settings")(print_settings)
 app.command("version")(print_version)
 

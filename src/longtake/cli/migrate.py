@@ -10,20 +10,52 @@ from longtake.cli.failures import SCHEMA_MISMATCH
 
 if TYPE_CHECKING:
     from longtake.db.migrate import MigrationStatus
+    from longtake.settings import Settings
 
 app = typer.Typer(help="Bring the database's tables to the version this program needs.", no_args_is_help=True)
 
 
+def _checked(admin_url: str) -> str:
+    from pydantic import SecretStr
+
+    from longtake.settings.addresses import check_admin_url
+
+    try:
+        return check_admin_url(SecretStr(admin_url)).get_secret_value()
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}.") from None
+
+
+AdminUrl = Annotated[
+    str,
+    typer.Option(
+        help="An administrator's address, to make roles and database first (LONGTAKE_ADMIN_URL keeps it from others).",
+        metavar="URL",
+        callback=_checked,
+    ),
+]
+
+
 @app.command()
-def up(as_json: AsJson = False) -> None:
+def up(admin_url: AdminUrl = "", as_json: AsJson = False) -> None:
     """Apply all migrations that are missing; a database that has them all is left alone.
 
     On SQLite `longtake serve` does this by itself. On PostgreSQL run it once before the new version starts.
     """
-    from longtake.app.opening import patiently
+    from longtake.app.opening import patiently, set_up
+    from longtake.cli.output import print_line
     from longtake.db.migrate import migrate_up
+    from longtake.db.roles import require_rights
+    from longtake.db.urls import is_sqlite
 
-    _report(patiently(migrate_up, _url()), as_json=as_json)
+    settings = _settings()
+    made = set_up(settings, admin_url)
+    for one in [] if as_json else made:
+        print_line(f"Made: {one}.")
+    status = patiently(migrate_up, settings.database_url)
+    if not is_sqlite(settings.database_url):
+        require_rights(settings.database_url)
+    _report(status, as_json=as_json, **({"made": made} if made else {}))
 
 
 @app.command()
@@ -38,7 +70,7 @@ def down(
     from longtake.app.opening import patiently
     from longtake.db.migrate import migrate_down
 
-    url = _url()
+    url = _settings().database_url
     if not yes:
         if not sys.stdin.isatty():
             raise typer.BadParameter("this deletes data: say --yes if you mean it.", param_hint="--yes")
@@ -54,32 +86,28 @@ def down(
 def status(as_json: AsJson = False) -> None:
     """Say which migrations the database has and which are missing; exit code 4 if any is."""
     from longtake.app.opening import schema_status
-    from longtake.logs import configure_logs
-    from longtake.settings import load_settings
 
-    settings = load_settings()
-    configure_logs("human", "warning")
-    found = schema_status(settings)
+    found = schema_status(_settings())
     _report(found, as_json=as_json)
     if not found.up_to_date:
         raise typer.Exit(SCHEMA_MISMATCH)
 
 
-def _url() -> str:
+def _settings() -> "Settings":
     from longtake.logs import configure_logs
     from longtake.settings import load_settings
 
-    url = load_settings().database_url
+    settings = load_settings()
     configure_logs("human", "warning")
-    return url
+    return settings
 
 
-def _report(status: "MigrationStatus", *, as_json: bool) -> None:
+def _report(status: "MigrationStatus", *, as_json: bool, **further: object) -> None:
     from longtake.cli.output import print_json, print_line
 
     if as_json:
         facts = {"current": status.current, "latest": status.latest, "pending": status.pending}
-        print_json({**facts, "up_to_date": status.up_to_date})
+        print_json({**facts, "up_to_date": status.up_to_date, **further})
         return
     print_line(f"The database is at {status.current or 'no migration'}; this program needs {status.latest}.")
     for name in status.pending:

@@ -14,6 +14,9 @@ from longtake.cli.failures import end_quietly_on_closed_pipe
 
 #: In a pipe nothing is cut off or wrapped: programs such as grep read whole lines.
 PIPE_WIDTH = 1000
+#: What is cut keeps at least so much; with less of it a column says nothing.
+FEWEST_SHOWN = 12
+GAP = 2
 STYLES = {
     "ready": "cyan", "running": "green", "done": "dim", "failed": "red", "cancelled": "yellow", "paused": "yellow",
     "acknowledged": "yellow", "resolved": "dim", "CRITICAL": "red", "WARNING": "yellow",
@@ -38,19 +41,53 @@ def print_note(text: str) -> None:
     sys.stderr.write(clean(text) + "\n")
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, nothing: str) -> None:
-    """Print rows under their headings; the first column is never cut."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for number, column in enumerate(columns):
-        table.add_column(column, no_wrap=number == 0, overflow="fold")
-    count = 0
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row))
-        count += 1
-    if count:
-        _print(table)
-    else:
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    nothing: str,
+    cut: Sequence[str] = (),
+    spare: Sequence[str] = (),
+) -> None:
+    """Print rows under their headings; the first column is never cut.
+
+    With `cut` every row is one line: on a terminal that is too narrow these columns end with "…", and those in `spare`
+    are left out, the first of them first. A pipe and --json have everything.
+    """
+    cells = [[_cell(value) for value in row] for row in rows]
+    if not cells:
         print_note(nothing)
+        return
+    shown = _shown(columns, cells, cut, spare)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for number in shown:
+        one_line = number == 0 or (bool(cut) and columns[number] not in cut)
+        table.add_column(columns[number], no_wrap=one_line, overflow="fold")
+    for row in cells:
+        for number in shown:
+            if columns[number] in cut:
+                row[number].no_wrap, row[number].overflow = True, "ellipsis"
+        table.add_row(*(row[number] for number in shown))
+    _print(table)
+
+
+def _shown(
+    columns: Sequence[str], cells: Sequence[Sequence[Text]], cut: Sequence[str], spare: Sequence[str]
+) -> list[int]:
+    """Return the numbers of the columns for which there is room."""
+    widths = [max(len(name), *(row[number].cell_len for row in cells)) for number, name in enumerate(columns)]
+    least = [min(width, FEWEST_SHOWN) if name in cut else width for name, width in zip(columns, widths, strict=True)]
+    shown = list(range(len(columns)))
+    for name in spare:
+        if sum(least[number] + GAP for number in shown) - GAP <= _console().width:
+            break
+        shown.remove(columns.index(name))
+    return shown
+
+
+def on_terminal() -> bool:
+    """Say whether a person reads along, on a line that ends somewhere."""
+    return sys.stdout.isatty()
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:
@@ -91,9 +128,12 @@ def duration(seconds: float) -> str:
     return ""
 
 
+def _console() -> Console:
+    return Console(width=None if on_terminal() else PIPE_WIDTH, highlight=False, markup=False, emoji=False)
+
+
 def _print(table: Table) -> None:
-    width = None if sys.stdout.isatty() else PIPE_WIDTH
-    console = Console(width=width, highlight=False, markup=False, emoji=False)
+    console = _console()
     with console.capture() as captured:
         console.print(table)
     _write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))

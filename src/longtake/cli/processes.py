@@ -1,5 +1,6 @@
 """`longtake serve` and `longtake worker`."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -22,6 +23,7 @@ def serve(
     no_worker: Annotated[bool, typer.Option("--no-worker", help="Only answer requests; run no jobs here.")] = False,
     app: App = None,
     concurrency: Concurrency = None,
+    until_free: Annotated[Path | None, typer.Option(hidden=True, help="End when nobody holds this lock.")] = None,
 ) -> None:
     """Run the server, with a worker inside, until SIGTERM or Ctrl-C.
 
@@ -29,7 +31,11 @@ def serve(
     back unspent. A second signal ends it at once; the next worker takes its jobs over.
     """
     from longtake.app.serving import run_server
+    from longtake.cli.lonely_end import end_when_free
     from longtake.settings import load_settings
+
+    if until_free is not None:
+        end_when_free(until_free)
 
     given = _given(host=host, port=port, app=app, worker_concurrency=concurrency)
     run_server(load_settings().model_copy(update=given), with_worker=not no_worker)

@@ -35,7 +35,7 @@ def ask_server(server: ServerFile, action: str, arguments: Mapping[str, Any]) ->
     content = _read(server, body)
     if status == HTTP_OK:
         return content
-    raise _error(content)
+    raise error_of(content)
 
 
 def _read(server: ServerFile, body: bytes) -> dict[str, Any]:
@@ -48,7 +48,8 @@ def _read(server: ServerFile, body: bytes) -> dict[str, Any]:
     return content
 
 
-def _error(content: Mapping[str, Any]) -> LongtakeError:
+def error_of(content: Mapping[str, Any]) -> LongtakeError:
+    """Return a problem that a server told as the error it was there."""
     code, message = str(content.get("code", "")), str(content.get("detail", "The server refused."))
     known = {kind.code: kind for kind in _family(LongtakeError)}
     kind = known.get(code, errors.ServerError)

@@ -29,10 +29,14 @@ def sandbox(  # noqa: PLR0913, PLR0917 - each is a knob of its own
     query_limit: Annotated[
         str | None, typer.Option(metavar="N/SECONDS", help="Most queries to KIE in a time, such as 10/1.")
     ] = None,
+    tmdb_limit: Annotated[
+        str, typer.Option(metavar="N/SECONDS", help="Most calls of TMDB's API in a time; empty takes the limit away.")
+    ] = "40/1",
+    titles: Annotated[int, typer.Option(min=0, max=20_000, help="How many titles Bangumi has.")] = 200,
     url_seconds: Annotated[float, typer.Option(min=0, help="How long the address of a result works.")] = 86_400,
     webhook_key: Annotated[str, typer.Option(help="Sign callbacks with this key.")] = "",
     faststart: Annotated[str, typer.Option(help="Index at the front of a clip: yes, no, or half of them.")] = "half",
-    seed: Annotated[int, typer.Option(help="Where the chances of faults begin; the same seed, the same faults.")] = 0,
+    seed: Annotated[int, typer.Option(help="Where chances begin; the same seed, the same faults and titles.")] = 0,
     state: Annotated[
         str, typer.Option(metavar="FILE", help="Keep accepted tasks in this file, so that a restart knows them.")
     ] = "",
@@ -53,7 +57,8 @@ def sandbox(  # noqa: PLR0913, PLR0917 - each is a knob of its own
     options = Options(
         host=host, port=port, keys=frozenset(key or ()), seconds={**SECONDS, **_durations(seconds or [])},
         spread=spread, instant=instant, submit_limit=_limit("--submit-limit", submit_limit),
-        query_limit=_limit("--query-limit", query_limit), url_seconds=url_seconds, webhook_key=webhook_key,
+        query_limit=_limit("--query-limit", query_limit),
+        tmdb_limit=_limit("--tmdb-limit", tmdb_limit), titles=titles, url_seconds=url_seconds, webhook_key=webhook_key,
         faststart=faststart, seed=seed, state=state, quiet=quiet,
     )  # fmt: skip
 

@@ -14,7 +14,9 @@ LONGEST_INPUT = 100_000
 
 @app.command("set")
 def set_secret(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="kie_api_key, kie_webhook_key or gemini_api_key.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="kie_api_key, kie_webhook_key, gemini_api_key or tmdb_api_key.")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Keep a secret, encrypted. Its value is asked for or read from standard input; arguments can be seen by others."""

@@ -1,10 +1,13 @@
 """`longtake token`: a token for a user, made with this machine's secret."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from longtake.cli.facts import AsJson
+
+if TYPE_CHECKING:
+    from longtake.settings import Settings
 
 MOST_HOURS = 24 * 366
 ROLES = ("user", "operator", "admin", "service")
@@ -20,26 +23,33 @@ def print_token(
 
     Where tokens come from somebody else (LONGTAKE_JWT_JWKS) none is made here.
     """
-    from datetime import timedelta
-
-    from longtake.accounts.authenticator import token_secret
-    from longtake.accounts.claims import LONGEST_USER_ID, Expected, is_user_id
-    from longtake.accounts.tokens import mint
+    from longtake.accounts.claims import LONGEST_USER_ID, is_user_id
     from longtake.cli.output import print_json, print_line
-    from longtake.clock import SystemClock
-    from longtake.errors import TokensElsewhere
     from longtake.settings import load_settings
-    from longtake.vault import RootSecret
 
-    settings = load_settings()
-    if settings.jwt_jwks:
-        raise TokensElsewhere("Tokens are signed by whoever publishes the keys of LONGTAKE_JWT_JWKS.")
     if role not in ROLES:
         raise typer.BadParameter(f"must be one of {', '.join(ROLES)}", param_hint="--role")
     if not is_user_id(user):
         raise typer.BadParameter(f"must have 1 to {LONGEST_USER_ID} printable characters", param_hint="--user")
+    token = make_token(load_settings(), user, role, hours)
+    print_json({"token": token, "user": user, "role": role}) if as_json else print_line(token)
+
+
+def make_token(settings: "Settings", user: str, role: str, hours: float) -> str:
+    """Return a token that this machine's server believes; raises TokensElsewhere where they are not made here."""
+    from datetime import timedelta
+
+    from longtake.accounts.authenticator import token_secret
+    from longtake.accounts.claims import Expected
+    from longtake.accounts.tokens import mint
+    from longtake.clock import SystemClock
+    from longtake.errors import TokensElsewhere
+    from longtake.vault import RootSecret
+
+    if settings.jwt_jwks:
+        raise TokensElsewhere("Tokens are signed by whoever publishes the keys of LONGTAKE_JWT_JWKS.")
     root = RootSecret.of(settings)
-    token = mint(
+    return mint(
         token_secret(settings, lambda: root.derive("tokens")),
         Expected(settings.jwt_issuer, settings.jwt_audience),
         user_id=user,
@@ -47,4 +57,3 @@ def print_token(
         now=SystemClock().now(),
         lifetime=timedelta(hours=hours),
     )
-    print_json({"token": token, "user": user, "role": role}) if as_json else print_line(token)

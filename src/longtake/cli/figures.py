@@ -1,0 +1,59 @@
+"""`longtake figures`."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from longtake.cli.facts import AsJson
+
+
+def print_figures(
+    hours: Annotated[float, typer.Option(min=0.001, max=24 * 366, help="How far back to look.")] = 24.0,
+    as_json: AsJson = False,
+) -> None:
+    """Show how many tasks succeed, how long they take and how soon their providers are asked, with the targets."""
+    from longtake.cli.connection import ask
+    from longtake.cli.output import print_json, print_line, print_note, print_table
+
+    found = ask("figures.generation", hours=hours)
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        ("type", "completed", "failed", "cancelled", "success", "target", "mean", "target", "p95"),
+        [
+            (
+                one["type"], f"{one['completed']:,}", f"{one['failed']:,}", f"{one['cancelled']:,}",
+                _judged(_percent(one["success_rate"]), one["success_met"]), f"> {_percent(one['success_target'])}",
+                _judged(_seconds(one["mean_seconds"]), one["mean_met"]), f"< {_seconds(one['mean_target'])}",
+                _seconds(one["p95_seconds"]),
+            )
+            for one in found["types"]
+        ],
+        nothing="",
+    )  # fmt: skip
+    print_line(_under_way(found["unfinished"], found["poll_delay"]))
+    if found["counted_is_more"]:
+        print_note(f"More have ended in this time: these are the figures of the newest {found['counted']:,}.")
+
+
+def _under_way(unfinished: Mapping[str, int], delay: Mapping[str, Any]) -> str:
+    text = f"Under way: {unfinished['pending']:,} pending, {unfinished['running']:,} running"
+    if delay["met"] is None:
+        return f"{text}."
+    mean = _judged(_seconds(delay["mean_seconds"]), delay["met"])
+    target, longest = _seconds(delay["target"]), _seconds(delay["max_seconds"])
+    return f"{text}; last asked about {mean} ago on average (target < {target}), {longest} at most."
+
+
+def _judged(value: str, met: bool | None) -> str:
+    return f"{value} (missed)" if met is False else value
+
+
+def _percent(part: float | None) -> str:
+    return "–" if part is None else f"{100 * part:.1f} %"
+
+
+def _seconds(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.1f} s"

@@ -1,0 +1,97 @@
+"""Watching a run of scenes: a table that changes on a terminal, plain lines elsewhere; always where errors are said."""
+
+import sys
+import threading
+from datetime import UTC, datetime
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from longtake.cli.output import clean, duration, print_note
+from longtake.client import Client, Run
+from longtake.client.run_shapes import Scene
+
+FRAMES_PER_SECOND = 4
+BAR_WIDTH = 30
+
+
+def watch_run(client: Client, run_id: str) -> Run:
+    """Show the run until nothing of it is under way, and return it as it is then."""
+    return _with_table(client, run_id) if sys.stderr.isatty() else _with_lines(client, run_id)
+
+
+def describe_scene(scene: Scene, now: datetime) -> str:
+    """Return in words what is going on with a scene."""
+    state = scene["state"]
+    if state == "processing":
+        return f"being made, try {scene['attempt']} of {scene['max_attempts']}"
+    reason = scene["reason"]
+    if reason is None or state in {"completed", "waiting"}:
+        return state
+    words = f"{reason['message'] or ''} [{reason['code']}]".strip()
+    if state != "queued":
+        return f"{state}: {words}"
+    if scene["retry_at"] is None:
+        return f"queued: {words}"
+    seconds = (datetime.fromisoformat(scene["retry_at"]) - now).total_seconds()
+    when = f"in {duration(seconds)}" if seconds >= 1 else "soon"
+    return f"tried again {when} ({scene['attempt'] + 1} of {scene['max_attempts']}): {words}"
+
+
+def describe_run(run: Run, now: datetime) -> str:
+    """Return in words how far all of it is."""
+    total = run["total"]
+    told = f"{total['completed']} of {total['scenes']} images"
+    if held := run["held_back"]:
+        until = f" until {held['until']}" if held["until"] else ""
+        return f"{told}; held back{until}: {held['message']} [{held['code']}]"
+    if run["status"] == "generating" and run["estimated_end_at"]:
+        seconds = (datetime.fromisoformat(run["estimated_end_at"]) - now).total_seconds()
+        return f"{told}; about {duration(seconds)} left" if seconds >= 1 else f"{told}; nearly done"
+    return f"{told}; {run['status']}"
+
+
+def _with_lines(client: Client, run_id: str) -> Run:
+    said: dict[int, str] = {}
+    run = client.runs.get(run_id)
+    for run in client.follow_run(run_id):
+        now = datetime.now(UTC)
+        for scene in run["scenes"]:
+            line = describe_scene(scene, now)
+            # The seconds until the next try change all the time; that there is one does not.
+            known = f"{scene['state']} {scene['attempt']} {scene['reason']}"
+            if said.get(scene["number"]) != known:
+                said[scene["number"]] = known
+                print_note(f"scene {scene['number']}: {line}")
+    return run
+
+
+def _with_table(client: Client, run_id: str) -> Run:
+    lock = threading.Lock()
+    run = client.runs.get(run_id)
+
+    def picture() -> RenderableType:
+        with lock:
+            return _table(run, datetime.now(UTC))
+
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    with Live(get_renderable=picture, console=console, refresh_per_second=FRAMES_PER_SECOND):
+        for changed in client.follow_run(run_id):
+            with lock:
+                run = changed
+    return run
+
+
+def _table(run: Run, now: datetime) -> Group:
+    head = Table.grid(padding=(0, 1))
+    percent = run["total"]["percent"]
+    bar = ProgressBar(100, percent, width=BAR_WIDTH)
+    head.add_row(bar, f"{percent:3d} %", Text(clean(describe_run(run, now)), overflow="ellipsis"))
+    scenes = Table.grid(padding=(0, 1))
+    for scene in run["scenes"]:
+        told = Text(clean(describe_scene(scene, now)), overflow="ellipsis", no_wrap=True)
+        scenes.add_row(f"{scene['number']:3d}", told, Text(clean(scene["prompt"]), overflow="ellipsis", no_wrap=True))
+    return Group(head, scenes)

@@ -1,0 +1,152 @@
+"""`longtake tasks list|show|follow|cancel|retry|delete`: one's own tasks, on the server one uses."""
+
+from typing import Annotated, Any
+
+import typer
+
+from longtake.cli.deleting import Yes
+from longtake.cli.facts import AsJson
+from longtake.cli.generate import Output
+
+app = typer.Typer(help="See, follow, cancel, retry and delete your tasks.", no_args_is_help=True)
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="The task's id, or how it ends.")]
+Ids = Annotated[list[str], typer.Argument(metavar="ID", help="One or more task ids, or how they end.")]
+PROMPT_SHOWN = 60
+DELETE_HINTS = {"STATE_CONFLICT": "`longtake tasks cancel ID` ends one that waits or runs; then it can be deleted."}
+
+
+@app.command("list")
+def list_tasks(
+    status: Annotated[
+        list[str] | None,
+        typer.Option(help="pending, running, completed, failed or cancelled; may be repeated."),
+    ] = None,
+    kind: Annotated[str | None, typer.Option("--type", help="image or video.")] = None,
+    model: Annotated[str | None, typer.Option(help="Only tasks of this model.")] = None,
+    before: Annotated[str | None, typer.Option(metavar="ID", help="Only tasks older than this one.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List tasks, the newest first."""
+    from longtake.cli.output import age, on_terminal, print_json, print_note, print_table
+    from longtake.cli.reaching import reach
+    from longtake.cli.task_ids import short
+
+    with reach() as reached:
+        found = reached.client.tasks.list(status=status or [], type=kind, model=model, before=before, limit=limit)
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        ("id", "status", "model", "credits", "created", "prompt"),
+        [
+            (
+                short(one["id"]) if on_terminal() else one["id"], one["status"], one["model"],
+                one["credits"]["price"], age(one["created_at"]), one["prompt"][:PROMPT_SHOWN],
+            )
+            for one in found["tasks"]
+        ],
+        nothing="There are no such tasks.",
+        cut=("prompt",),
+        spare=("credits", "model"),
+    )  # fmt: skip
+    if found["next"]:
+        print_note(f"There are more: add --before {found['next']}")
+
+
+@app.command()
+def show(task_id: Id, as_json: AsJson = False) -> None:
+    """Show one task with all that is known of it."""
+    from datetime import UTC, datetime
+
+    from longtake.cli.following import describe
+    from longtake.cli.output import age, print_facts, print_json
+    from longtake.cli.reaching import reach
+    from longtake.cli.results import code_in_words
+    from longtake.cli.task_ids import whole_id
+
+    with reach() as reached:
+        task = reached.client.tasks.get(whole_id(reached.client, task_id))
+    if as_json:
+        print_json(task)
+        return
+    print_facts(
+        {
+            "id": task["id"],
+            "status": task["status"],
+            "now": None if task["ended_at"] else describe(task, datetime.now(UTC)),
+            "error": task["error"] and f"{task['error']['message']} [{code_in_words(task['error']['code'])}]",
+            "model": task["model"],
+            "prompt": task["prompt"],
+            "parameters": task["parameters"],
+            "credits": f"{task['credits']['price']:,} ({task['credits']['state']})",
+            "created": age(task["created_at"]),
+            "ended": age(task["ended_at"]),
+            "results": [f"{one['kind']} {one['id']} ({one['save_state']})" for one in task["results"]],
+            "retry of": task["retry_of"],
+        }
+    )
+
+
+@app.command()
+def follow(task_ids: Ids, output: Output = None, as_json: AsJson = False) -> None:
+    """Wait for tasks as `longtake generate` does, and download what they made."""
+    from longtake.cli.generate import tell_interrupted, wait_for
+    from longtake.cli.reaching import reach
+    from longtake.cli.results import check_output, finish
+    from longtake.cli.task_ids import whole_ids
+    from longtake.client import ServerUnreachable
+
+    check_output(output)
+    with reach() as reached:
+        # A wrong id is refused before anybody waits.
+        tasks = [reached.client.tasks.get(task_id) for task_id in whole_ids(reached.client, task_ids)]
+        try:
+            finish(reached.client, wait_for(reached, tasks), output, as_json=as_json)
+        except (KeyboardInterrupt, ServerUnreachable):
+            tell_interrupted(reached, [task["id"] for task in tasks])
+            raise
+
+
+@app.command()
+def cancel(task_ids: Ids, as_json: AsJson = False) -> None:
+    """End tasks now; their credits come back. One that was cancelled stays so; one that ended otherwise is refused."""
+    from longtake.cli.output import print_json, print_line
+    from longtake.cli.reaching import reach
+    from longtake.cli.task_ids import whole_ids
+
+    cancelled: list[Any] = []
+    with reach() as reached:
+        for task_id in whole_ids(reached.client, task_ids):
+            cancelled.append(reached.client.tasks.cancel(task_id))
+            if not as_json:
+                print_line(f"Cancelled: {task_id}.")
+    if as_json:
+        print_json({"tasks": cancelled})
+
+
+@app.command()
+def retry(task_id: Id, as_json: AsJson = False) -> None:
+    """Make a new task of one that failed or was cancelled, and print its id."""
+    from longtake.cli.generate import tell_begun
+    from longtake.cli.reaching import reach
+    from longtake.cli.task_ids import whole_id
+
+    with reach() as reached:
+        known = whole_id(reached.client, task_id)
+        task = reached.paid(lambda: reached.client.tasks.retry(known))
+        tell_begun(reached, task, as_json=as_json)
+
+
+@app.command()
+def delete(task_ids: Ids, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Delete tasks that have ended, with their messages, their results and their files. Credits stay as they are."""
+    from longtake.cli.deleting import confirm_deletion, delete_each
+    from longtake.cli.reaching import reach
+    from longtake.cli.task_ids import whole_ids
+
+    with reach(DELETE_HINTS) as reached:
+        known = whole_ids(reached.client, task_ids)
+        confirm_deletion(known, "task", "Messages, results and files go as well.", yes=yes)
+        delete_each(known, reached.client.tasks.delete, as_json=as_json)

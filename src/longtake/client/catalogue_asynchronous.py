@@ -1,0 +1,100 @@
+"""The verbs of the catalogue. `catalogue_synchronous.py` is made from this file by scripts/make_client.py."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+from longtake.client.catalogue_shapes import BegunDownload, BroughtTitle, CatalogueStatus, Title, TitlePage
+from longtake.client.wire import LIMIT_SECONDS, query, route
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from longtake.client.resources_asynchronous import AsyncCaller
+
+#: How long a server waits for what is under way before it says that not all is at rest.
+REST_SECONDS = 20.0
+
+
+class AsyncCatalogue:
+    """Titles with their posters and ids; changing anything needs the scope `operate`."""
+
+    def __init__(self, caller: AsyncCaller) -> None:
+        self._caller = caller
+
+    async def add(self, **fields: Any) -> Title:
+        """Write a title, or what is new about one that is there; the fields are those of the HTTP API."""
+        return cast("Title", await self._send("titles", content=fields))
+
+    async def add_many(self, titles: Sequence[Mapping[str, Any]]) -> Sequence[BroughtTitle]:
+        """Write up to 500 titles; return what became of each, in order. The same again changes nothing."""
+        answer = await self._send("titles", "import", content={"titles": [*titles]})
+        return cast("Sequence[BroughtTitle]", answer["items"])
+
+    async def list(
+        self,
+        *,
+        poster: str | None = None,
+        tmdb: str | None = None,
+        in_trouble: bool = False,
+        bangumi_id: int | None = None,
+        year: int | None = None,
+        before: str | None = None,
+        limit: int = 50,
+    ) -> TitlePage:
+        """Return a page, newest first; its `next` is the `before` of the page after."""
+        trouble = "true" if in_trouble else None
+        wanted = query(
+            poster=poster, tmdb=tmdb, in_trouble=trouble, bangumi_id=bangumi_id, year=year, before=before, limit=limit
+        )
+        return cast("TitlePage", await self._caller.get(route("catalogue", "titles") + wanted))
+
+    async def get(self, title_id: str) -> Title:
+        """Return a title as it is now."""
+        return cast("Title", await self._caller.get(route("catalogue", "titles", title_id)))
+
+    async def choose(self, title_id: str, tmdb_id: int | None) -> Title:
+        """Say which show of TMDB a title is; None: TMDB does not have it."""
+        return cast("Title", await self._send("titles", title_id, "match", content={"tmdb_id": tmdb_id}))
+
+    async def look_up_again(self, title_id: str) -> Title:
+        """Forget which show a title is, and have it looked up."""
+        return cast("Title", await self._send("titles", title_id, "match", content={"automatic": True}))
+
+    async def delete(self, title_id: str) -> None:
+        """Delete a title, and its poster if no other title has it."""
+        await self._caller.send("DELETE", route("catalogue", "titles", title_id), repeatable=False)
+
+    async def download(self, posters: Mapping[str, str]) -> Sequence[BegunDownload]:
+        """Give titles, by their ids, the posters at these addresses, and have them fetched now."""
+        wanted = [{"title_id": title_id, "url": url} for title_id, url in posters.items()]
+        answer = await self._send("posters", content={"downloads": wanted})
+        return cast("Sequence[BegunDownload]", answer["items"])
+
+    async def sync(self) -> str:
+        """Have a sync begin now; return its job."""
+        return cast("str", (await self._send("sync"))["job_id"])
+
+    async def refresh_calendar(self) -> str:
+        """Have Bangumi's calendar fetched now, and a sync after it; return its job."""
+        return cast("str", (await self._send("calendar"))["job_id"])
+
+    async def status(self) -> CatalogueStatus:
+        """Return how the catalogue stands."""
+        return cast("CatalogueStatus", await self._caller.get(route("catalogue", "status")))
+
+    async def stop(self) -> bool:
+        """Let no work on the catalogue begin any more; say whether all of it has come to rest."""
+        answer = await self._send("shutdown", seconds=LIMIT_SECONDS + REST_SECONDS)
+        return cast("bool", answer["at_rest"])
+
+    async def start(self) -> None:
+        """Let it go on."""
+        await self._send("start")
+
+    async def _send(self, *parts: str, content: Any = None, seconds: float = LIMIT_SECONDS) -> Any:
+        """Send what may be sent twice: the same again changes nothing."""
+        body = None if content is None else json.dumps(content).encode()
+        headers = {"Content-Type": "application/json"}
+        return await self._caller.send("POST", route("catalogue", *parts), body, headers, seconds=seconds)

@@ -1,0 +1,98 @@
+"""Carries requests with aiohttp, for programs with an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from longtake.client.failures import ServerUnreachable
+from longtake.client.wire import CONNECT_SECONDS, Reply, Request
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+
+@dataclass
+class AsyncOpened:
+    """An answer whose body is still to come."""
+
+    response: aiohttp.ClientResponse
+
+    @property
+    def status(self) -> int:
+        return self.response.status
+
+    def header(self, name: str) -> str | None:
+        """Return a header's value."""
+        return self.response.headers.get(name)
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yield the body as it arrives."""
+        with _clearly(sent=True):
+            async for piece in self.response.content.iter_any():
+                yield piece
+
+    async def reply(self) -> Reply:
+        """Read the rest."""
+        headers = {name.lower(): value for name, value in self.response.headers.items()}
+        with _clearly(sent=True):
+            return Reply(self.response.status, headers, await self.response.read())
+
+
+class AsyncTransport:
+    """One pool of connections; belongs to the event loop in which it was first used."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+
+    @contextlib.asynccontextmanager
+    async def open(self, request: Request) -> AsyncIterator[AsyncOpened]:
+        """Send, and yield the answer as soon as it begins."""
+        if self._session is None:
+            # As the other client: files arrive as they are stored, and a token never follows a redirect.
+            self._session = aiohttp.ClientSession(headers={"Accept-Encoding": "identity"})
+        connect = min(request.seconds, CONNECT_SECONDS)
+        limit = aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=request.seconds)
+        with _clearly(sent=False):
+            response = await self._session.request(
+                request.method,
+                request.url,
+                data=request.body,
+                headers=request.headers,
+                timeout=limit,
+                allow_redirects=False,
+            )
+        try:
+            yield AsyncOpened(response)
+        finally:
+            response.close()
+
+    async def send(self, request: Request) -> Reply:
+        """Send, and return the whole answer."""
+        async with self.open(request) as opened:
+            return await opened.reply()
+
+    async def pause(self, seconds: float) -> None:
+        """Wait."""
+        await asyncio.sleep(seconds)
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+
+@contextlib.contextmanager
+def _clearly(*, sent: bool) -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError as error:
+        raise ServerUnreachable("The server did not answer in time.", sent=True) from error
+    except aiohttp.ClientError as error:
+        never = isinstance(error, aiohttp.ClientConnectorError)
+        raise ServerUnreachable(f"The server cannot be reached: {error}.", sent=sent or not never) from error
