@@ -1,0 +1,197 @@
+"""POST /v1/internal/process: for hosts without a worker of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.api.stage import Api, assert_problem
+from tests.scenes.service import INTERNAL_SECRET, busy_worker, new_run, process, scene_place, serving, workers
+from tests.service.processes import wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.sandbox_process import SandboxProcess
+
+
+@pytest.fixture
+def api(database_url: str, tmp_path: Path, sandbox: SandboxProcess) -> Iterator[Api]:
+    url = database_url if database_url.startswith("postgresql") else ""
+    with serving(scene_place(tmp_path, sandbox, url), sandbox, "--no-worker") as found:
+        found.grant()
+        yield found
+
+
+def status(api: Api, run_id: str) -> str:
+    return str(api.ask("GET", f"/v1/runs/{run_id}").json["status"])
+
+
+def lapses(api: Api) -> list[dict[str, str]]:
+    """Return what the server's log says of jobs that were given back because their permits had lapsed."""
+    told = [json.loads(line) for line in api.server.log.read_text().splitlines() if line.startswith("{")]
+    return [one for one in told if one.get("action") == "lapse"]
+
+
+def test_it_works_off_the_queue_and_answers_when_nothing_is_due(api: Api) -> None:
+    run_id = new_run(api, 5, advance=True).json["id"]
+    assert status(api, run_id) == "generating"
+    answer = process(api, 10)
+    assert answer.status == 200, answer.body
+    done = answer.json
+    # Five images and their thumbnails, beside what schedules brought.
+    assert done["finished"] >= 10
+    assert done["failed"] == 0
+    assert done["seconds"] < 9
+    # On a busy machine a start may come too late for its lane. Nothing is given back but that, and it costs no try.
+    lapsed = lapses(api)
+    assert done["given_back"] == len(lapsed)
+    assert {one["lane"] for one in lapsed} <= {"gemini.scenes"}
+    run = api.ask("GET", f"/v1/runs/{run_id}").json
+    assert run["status"] == "completed"
+    assert all(scene["image_url"] and scene["thumbnail_url"] for scene in run["scenes"])
+    assert [scene["attempt"] for scene in run["scenes"]] == [1] * 5
+    ended = api.sql("SELECT id, state, attempt FROM jobs_ended WHERE kind = 'scenes.image'")
+    assert [(state, attempt) for _id, state, attempt in ended] == [("done", 1)] * 5
+    assert {one["job_id"] for one in lapsed} <= {str(job_id) for job_id, _state, _attempt in ended}
+    assert api.sql("SELECT count(*) FROM workers") == [(0,)]
+    assert api.sandbox is not None
+    assert len(api.sandbox.calls(route="submit")) == 5
+
+
+def test_a_queue_with_nothing_in_it_is_answered_soon(api: Api) -> None:
+    process(api, 4)
+    began = time.monotonic()
+    done = process(api, 12).json
+    assert time.monotonic() - began < 5
+    assert done["failed"] == 0
+    # No lane that gives permits had anything to start, so that none can have lapsed.
+    assert done["given_back"] == 0
+
+
+def test_what_does_not_fit_is_given_back_in_time(api: Api) -> None:
+    assert api.sandbox is not None
+    api.sandbox.faults("delay", delay=30.0, route="submit")
+    run_id = new_run(api, 3, advance=True).json["id"]
+    began = time.monotonic()
+    done = process(api, 4).json
+    assert time.monotonic() - began < 7
+    assert done["given_back"] >= 3
+    run = api.ask("GET", f"/v1/runs/{run_id}").json
+    assert [scene["state"] for scene in run["scenes"]] == ["queued"] * 3
+    api.sandbox.clear_faults()
+    assert process(api, 10).status == 200
+    run = api.ask("GET", f"/v1/runs/{run_id}").json
+    # What was given back was no try.
+    assert (run["status"], [scene["attempt"] for scene in run["scenes"]]) == ("completed", [1, 1, 1])
+
+
+def test_beside_itself_each_image_is_made_once(api: Api) -> None:
+    assert api.sandbox is not None
+    run_ids = [new_run(api, 10, advance=True).json["id"] for _ in range(2)]
+    with ThreadPoolExecutor(3) as pool:
+        answers = list(pool.map(lambda _number: process(api, 12), range(3)))
+    assert [answer.status for answer in answers] == [200] * 3
+    assert {status(api, one) for one in run_ids} == {"completed"}
+    assert len(api.sandbox.calls(route="submit")) == 20
+    assert api.balance() == (1_000 - 20 * 5, 0)
+
+
+def test_more_at_once_than_a_server_does_are_refused(api: Api) -> None:
+    assert api.sandbox is not None
+    api.sandbox.faults("delay", delay=2.0, route="submit")
+    new_run(api, 10, advance=True)
+    threads = [threading.Thread(target=process, args=(api, 6)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    wait_for(lambda: api.sql("SELECT count(*) FROM workers") == [(3,)], "three workers")
+    refused = process(api, 6)
+    assert_problem(refused, 429, "PROCESSINGS_TOO_MANY")
+    assert refused.headers["retry-after"] == "5"
+    for thread in threads:
+        thread.join()
+
+
+def test_without_the_secret_nothing_is_done(api: Api) -> None:
+    run_id = new_run(api, 3, advance=True).json["id"]
+    for wrong in (None, "", "wrong", INTERNAL_SECRET + "x", INTERNAL_SECRET[:-1], "ü" * 20):
+        shown = None if wrong is None else wrong.encode().decode("latin-1")
+        refused = process(api, 2, secret=shown)
+        assert_problem(refused, 401, "INTERNAL_SECRET_REFUSED")
+    # A user's token is no secret, whoever they are.
+    for role in ("user", "admin"):
+        answer = api.ask("POST", "/v1/internal/process", {}, role=role)
+        assert_problem(answer, 401, "INTERNAL_SECRET_REFUSED")
+    assert status(api, run_id) == "generating"
+    assert api.sandbox is not None
+    assert api.sandbox.calls(route="submit") == []
+
+
+@pytest.mark.parametrize("seconds", [0, 0.5, 301, "long", None])
+def test_a_time_that_makes_no_sense_is_refused(api: Api, seconds: object) -> None:
+    answer = api.ask(
+        "POST", "/v1/internal/process", {"seconds": seconds}, user=None, headers={"X-Internal-Secret": INTERNAL_SECRET}
+    )
+    assert_problem(answer, 422, "REQUEST_INVALID")
+
+
+def test_without_the_setting_there_is_nothing(tmp_path: Path, sandbox: SandboxProcess) -> None:
+    with serving(scene_place(tmp_path, sandbox, internal_secret=""), sandbox, "--no-worker") as api:
+        assert_problem(process(api, 2), 404, "NOT_FOUND")
+        assert_problem(process(api, 2, secret=None), 404, "NOT_FOUND")
+
+
+def test_guessing_is_limited_by_address(tmp_path: Path, sandbox: SandboxProcess) -> None:
+    place = scene_place(tmp_path, sandbox, failed_logins_per_minute="1")
+    with serving(place, sandbox, "--no-worker") as api:
+        assert process(api, 1).status == 200
+        assert process(api, 1, secret="a guess").status == 401
+        assert_problem(process(api, 1, secret="another guess"), 429, "RATE_LIMITED")
+        # Who was in before stays in.
+        assert process(api, 1).status == 200
+
+
+def test_a_secret_that_is_too_short_stops_the_server(tmp_path: Path, sandbox: SandboxProcess) -> None:
+    place = scene_place(tmp_path, sandbox, internal_secret="short")
+    stopped = place.run("serve", "--no-worker")
+    assert stopped.returncode != 0
+    assert "LONGTAKE_INTERNAL_SECRET" in stopped.stderr
+    assert "at least 16 characters" in stopped.stderr
+    assert "short" not in stopped.stderr
+
+
+def test_it_alone_rescues_what_a_killed_process_left(
+    postgresql_url: str, tmp_path: Path, sandbox: SandboxProcess
+) -> None:
+    settings = {"lease_seconds": "2", "heartbeat_seconds": "0.5", "scenes_at_once": "1"}
+    place = scene_place(tmp_path, sandbox, postgresql_url, **settings)
+    with serving(place, sandbox, "--no-worker") as api:
+        api.grant()
+        rule = sandbox.faults("delay", delay=60.0, route="submit")
+        run_id = new_run(api, 3, advance=True).json["id"]
+        with workers(place, 1) as started:
+            killed = wait_for(lambda: sandbox.calls(route="submit") and busy_worker(api, set(started)), "a call")
+            os.kill(killed, signal.SIGKILL)
+        sandbox.ask("DELETE", f"/_faults/{rule}")
+        assert api.ask("GET", f"/v1/runs/{run_id}").json["total"]["processing"] == 1
+        wait_for(lambda: process(api, 12).status == 200 and status(api, run_id) == "completed", "the rescue")
+        attempts = [scene["attempt"] for scene in api.ask("GET", f"/v1/runs/{run_id}").json["scenes"]]
+        assert sorted(attempts) == [1, 1, 2]
+        assert api.balance() == (1_000 - 3 * 5, 0)
+
+
+def test_beside_a_worker_each_image_is_made_once(tmp_path: Path, sandbox: SandboxProcess) -> None:
+    with serving(scene_place(tmp_path, sandbox), sandbox) as api:
+        api.grant()
+        run_ids = [new_run(api, 10, advance=True).json["id"] for _ in range(2)]
+        assert process(api, 10).status == 200
+        wait_for(lambda: {status(api, one) for one in run_ids} == {"completed"}, "the end of both runs")
+        assert len(sandbox.calls(route="submit")) == 20
