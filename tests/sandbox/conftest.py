@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 AS_STARTED: dict[str, Any] = {
     "seconds": {"image": 0.05, "video": 0.1},
-    "keys": [KEY], "submit_limit": "", "query_limit": "", "url_seconds": 3600, "webhook_key": "",
-    "faststart": "half", "instant": False, "spread": 0,
+    "keys": [KEY], "submit_limit": "", "query_limit": "", "tmdb_limit": "", "titles": 200,
+    "url_seconds": 3600, "webhook_key": "", "faststart": "half", "instant": False, "spread": 0,
 }  # fmt: skip
 
 

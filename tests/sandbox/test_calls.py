@@ -23,6 +23,17 @@ def test_a_call_is_logged_with_what_it_was_about(sandbox: SandboxProcess, kie: K
     assert submit["milliseconds"] > 0
 
 
+def test_a_call_is_logged_with_its_query_and_its_end(sandbox: SandboxProcess, kie: Kie) -> None:
+    task = kie.create("a fox")
+    rule = sandbox.faults("delay", delay=0.05, query_contains=f"taskId={task}")
+    kie.ask("GET", f"{JOBS}/recordInfo?taskId={task}&note=%E6%98%9F")
+    kie.ask("GET", f"{JOBS}/recordInfo?taskId=another")
+    first, second = sandbox.calls(route="query", provider="kie")[-2:]
+    assert (first["query"], second["query"]) == (f"taskId={task}&note=星", "taskId=another")
+    assert first["monotonic"] + 0.05 <= first["monotonic_end"] <= second["monotonic"]
+    assert sandbox.applied(rule) == 1
+
+
 def test_calls_are_found_by_path_and_number(sandbox: SandboxProcess, kie: Kie) -> None:
     task = kie.create("a fox")
     last = sandbox.calls(task=task)[-1]["sequence"]

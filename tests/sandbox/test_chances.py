@@ -32,6 +32,7 @@ def test_a_window_slides_and_counts_each_key_and_only_what_it_lets_in() -> None:
     windows, limit = Windows(), Limit.parse("2/10")
     assert [windows.admit("a", limit, at) for at in (0, 1, 2, 9.9)] == [True, True, False, False]
     assert windows.admit("b", limit, 2)
+    assert windows.wait("a", limit, 9) == 1
     assert windows.admit("a", limit, 10)
     assert not windows.admit("a", limit, 10.5)
     assert windows.admit("a", limit, 11)

@@ -14,9 +14,11 @@ from longtake.sandbox.files import Files
 from longtake.sandbox.journal import Journal
 from longtake.sandbox.limits import Windows
 from longtake.sandbox.options import Options
+from longtake.sandbox.posters import Covers
 from longtake.sandbox.references import References
 from longtake.sandbox.studio import Studio
 from longtake.sandbox.tasks import Task, Tasks
+from longtake.sandbox.titles import Catalogue, make_catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +40,8 @@ class Box:
     files: Files = field(default_factory=Files)
     submits: Windows = field(default_factory=Windows)
     queries: Windows = field(default_factory=Windows)
+    tmdb_calls: Windows = field(default_factory=Windows)
+    covers: Covers = field(default_factory=Covers)
     tasks: Tasks = field(init=False)
     calls: CallLog = field(init=False)
     faults: Faults = field(init=False)
@@ -45,6 +49,7 @@ class Box:
     journal: Journal = field(init=False)
     callbacks: Callbacks = field(init=False)
     references: References = field(init=False)
+    _catalogue: Catalogue | None = None
 
     def __post_init__(self) -> None:
         self.tasks = Tasks(self.options)
@@ -54,6 +59,13 @@ class Box:
         self.journal = Journal(self.options.state)
         self.callbacks = Callbacks(self)
         self.references = References(self)
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The titles, made up when somebody asks for them first, and anew when there are to be more or fewer."""
+        if self._catalogue is None or len(self._catalogue.titles) != self.options.titles:
+            self._catalogue = make_catalogue(self.options.titles, self.options.seed)
+        return self._catalogue
 
     def accept(self, task: Task, image_urls: list[str] | None = None) -> None:
         """Write an accepted task down, fetch its references, and call back when it ends."""

@@ -22,6 +22,8 @@ class Call:
     route: str
     method: str
     path: str
+    #: Decoded, and without keys.
+    query: str = ""
     task: str = ""
     reference: str = ""
     model: str = ""
@@ -29,11 +31,14 @@ class Call:
     status: int = 0
     fault: str = ""
     milliseconds: float = 0.0
+    #: When it ended, by the clock of ``monotonic``: two calls overlap if each began before the other's end.
+    monotonic_end: float = 0.0
 
     def answered(self, status: int) -> None:
         """Note the answer and how long it took."""
         self.status = status
-        self.milliseconds = round((time.monotonic() - self.monotonic) * 1000, 3)
+        self.monotonic_end = time.monotonic()
+        self.milliseconds = round((self.monotonic_end - self.monotonic) * 1000, 3)
 
     def as_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in CALL_FIELDS}
@@ -49,20 +54,22 @@ class CallLog:
         self._calls: deque[Call] = deque(maxlen=size)
         self.last = 0
 
-    def arrived(self, provider: str, route: str, method: str, path: str) -> Call:
+    def arrived(self, provider: str, route: str, method: str, path: str, query: str = "") -> Call:
         """Log a call that has no answer yet."""
         self.last += 1
-        call = Call(self.last, time.time(), time.monotonic(), provider, route, method, path)
+        call = Call(self.last, time.time(), time.monotonic(), provider, route, method, path, query)
         self._calls.append(call)
         return call
 
-    def find(self, since: int = 0, path: str = "", **equal: str) -> list[Call]:
-        """Return calls after ``since``, whose path contains ``path`` and whose fields have the given values."""
+    def find(self, since: int = 0, path: str = "", query: str = "", **equal: str) -> list[Call]:
+        """Return calls after ``since`` whose path and query contain these and whose fields have the given values."""
         wanted = {name: value for name, value in equal.items() if value}
         found = [
             call
             for call in self._after(since)
-            if path in call.path and all(str(getattr(call, name)) == value for name, value in wanted.items())
+            if path in call.path
+            and query in call.query
+            and all(str(getattr(call, name)) == value for name, value in wanted.items())
         ]
         return found[::-1]
 

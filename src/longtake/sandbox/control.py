@@ -10,11 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from longtake.sandbox.exchange import json_response
 from longtake.sandbox.faults import RuleBody
-from longtake.sandbox.options import Limit
+from longtake.sandbox.options import MOST_TITLES, Limit
 
 if TYPE_CHECKING:
     from longtake.sandbox.box import Box
 
+LIMITS = ("submit_limit", "query_limit", "tmdb_limit")
 CALL_FILTERS = ("provider", "route", "task", "model", "reference", "method", "status", "fault")
 
 
@@ -30,6 +31,8 @@ class Settings(BaseModel):
     instant: bool | None = None
     submit_limit: str | None = None
     query_limit: str | None = None
+    tmdb_limit: str | None = None
+    titles: int | None = Field(None, ge=0, le=MOST_TITLES)
     url_seconds: float | None = Field(None, ge=0)
     webhook_key: str | None = None
     faststart: Literal["half", "yes", "no"] | None = None
@@ -70,7 +73,7 @@ class Control:
     async def describe(self, _request: web.Request) -> web.Response:
         """Say what this is, and what it has done so far."""
         tasks = sum(1 for _task in self._box.tasks)
-        knobs = ["/_calls", "/_calls/summary", "/_tasks", "/_faults", "/_settings", "/_callbacks"]
+        knobs = ["/_calls", "/_calls/summary", "/_tasks", "/_faults", "/_settings", "/_callbacks", "/_titles"]
         return json_response(
             {"name": "Longtake sandbox", "tasks": tasks, "calls": self._box.calls.last, "knobs": knobs}
         )
@@ -79,9 +82,9 @@ class Control:
         query = request.query
         since = query.get("since", "0")
         if not since.isdecimal():
-            return _wrong("since is the number of a call")
+            return wrong("since is the number of a call")
         filters = {name: query.get(name, "") for name in CALL_FILTERS}
-        calls = self._box.calls.find(int(since), query.get("path", ""), **filters)
+        calls = self._box.calls.find(int(since), query.get("path", ""), query.get("query", ""), **filters)
         return json_response({"calls": [call.as_dict() for call in calls], "last": self._box.calls.last})
 
     async def count_calls(self, _request: web.Request) -> web.Response:
@@ -102,7 +105,7 @@ class Control:
         try:
             body = RuleBody.model_validate_json(await request.read())
         except ValidationError as error:
-            return _refused(error)
+            return refused(error)
         return json_response(self._box.faults.add(body).as_dict(), 201)
 
     async def remove_faults(self, request: web.Request) -> web.Response:
@@ -117,13 +120,13 @@ class Control:
         try:
             body = Settings.model_validate_json(await request.read())
             given = {name: value for name, value in body.model_dump().items() if value is not None}
-            for name in ("submit_limit", "query_limit"):
+            for name in LIMITS:
                 if name in given:
                     given[name] = Limit.parse(given[name]) if given[name] else None
         except ValidationError as error:
-            return _refused(error)
+            return refused(error)
         except ValueError:
-            return _wrong("a limit is COUNT/SECONDS, such as 20/10")
+            return wrong("a limit is COUNT/SECONDS, such as 20/10")
         self._change(given)
         return json_response(self._settings())
 
@@ -131,10 +134,10 @@ class Control:
         try:
             body = CallbackBody.model_validate_json(await request.read())
         except ValidationError as error:
-            return _refused(error)
+            return refused(error)
         task = self._box.tasks.get(body.task)
         if task is None or not task.callback_url:
-            return _wrong("there is no such task, or it named no callback address", 404)
+            return wrong("there is no such task, or it named no callback address", 404)
         return json_response({"status": await self._box.callbacks.send(task, body.kind)})
 
     def _change(self, given: dict[str, Any]) -> None:
@@ -153,15 +156,18 @@ class Control:
         return {
             "seconds": options.seconds, "spread": options.spread, "keys": len(options.keys),
             "instant": options.instant, "submit_limit": str(options.submit_limit or ""),
-            "query_limit": str(options.query_limit or ""), "url_seconds": options.url_seconds,
+            "query_limit": str(options.query_limit or ""), "tmdb_limit": str(options.tmdb_limit or ""),
+            "titles": options.titles, "url_seconds": options.url_seconds,
             "webhook_key": bool(options.webhook_key), "faststart": options.faststart,
         }  # fmt: skip
 
 
-def _wrong(message: str, status: int = 400) -> web.Response:
+def wrong(message: str, status: int = 400) -> web.Response:
+    """Refuse with a sentence."""
     return json_response({"error": message}, status)
 
 
-def _refused(error: ValidationError) -> web.Response:
+def refused(error: ValidationError) -> web.Response:
+    """Refuse a body, and say where it is wrong."""
     problems = [{"at": ".".join(map(str, one["loc"])), "message": one["msg"]} for one in error.errors()]
     return json_response({"error": "The body is not as it should be.", "problems": problems}, 400)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: A body that could not be read as JSON.
 UNREADABLE = object()
+#: What callers put into a query and nobody may read afterwards.
+KEYS_IN_QUERIES = {"key", "api_key"}
 
 
 @dataclass(slots=True)
@@ -28,6 +30,8 @@ class Exchange:
     provider: str
     route: str
     path: str
+    #: What stands behind the path, decoded and without keys: ``page=2&query=…``.
+    query: str = ""
     #: None for a callback, which is a call that the sandbox makes itself.
     request: web.Request | None = None
     body: Any = None
@@ -84,8 +88,9 @@ class Endpoint:
         return handle
 
     async def _handle(self, box: Box, request: web.Request) -> web.StreamResponse:
-        call = box.calls.arrived(self.provider, self.route, request.method, request.path)
-        exchange = Exchange(self.provider, self.route, request.path, request)
+        query = _query(request) if request.query_string else ""
+        call = box.calls.arrived(self.provider, self.route, request.method, request.path, query)
+        exchange = Exchange(self.provider, self.route, request.path, query, request)
         if request.body_exists:
             exchange.body = _json(await request.read())
         self.read(box, exchange)
@@ -104,9 +109,17 @@ class Endpoint:
         return response
 
 
+def read_address(_box: Box, _exchange: Exchange) -> None:
+    """Find nothing: all that the call is about stands in its address."""
+
+
 def json_response(content: Any, status: int = 200) -> web.Response:
     """Answer with JSON."""
     return web.Response(body=orjson.dumps(content), status=status, content_type="application/json")
+
+
+def _query(request: web.Request) -> str:
+    return "&".join(f"{name}={value}" for name, value in request.query.items() if name.lower() not in KEYS_IN_QUERIES)
 
 
 def _json(content: bytes) -> Any:

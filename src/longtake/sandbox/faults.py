@@ -22,7 +22,7 @@ Kind = Literal[
     "truncated",  # half the body under the whole body's length
     "endless",  # a body that does not end
     "html",  # a page, status 200, instead of what was asked for
-    "garbage",  # JSON that is not JSON
+    "garbage",  # JSON that is not JSON, or a JPEG that is no picture
     "empty",  # status 200 and no body
     "wrong_type",  # the right body under another content type (value)
     "missing",  # JSON without some fields (fields)
@@ -60,6 +60,7 @@ class Match(BaseModel):
     task: str = ""
     prompt_contains: str = ""
     path_contains: str = ""
+    query_contains: str = ""
 
     def fits(self, exchange: Exchange) -> bool:
         """Say whether a call is meant."""
@@ -70,6 +71,7 @@ class Match(BaseModel):
             and self.task in {"", exchange.task}
             and self.prompt_contains in exchange.prompt
             and self.path_contains in exchange.path
+            and self.query_contains in exchange.query
         )
 
 

@@ -26,3 +26,8 @@ class Windows:
             return False
         times.append(now)
         return True
+
+    def wait(self, key: str, limit: Limit, now: float) -> float:
+        """Return the seconds until another call is let in."""
+        times = self._times[key]
+        return max(times[0] + limit.seconds - now, 0.0) if len(times) >= limit.count else 0.0

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 PAGE = "<!DOCTYPE html><html><head><title>Sorry</title></head><body><h1>Something went wrong</h1></body></html>"
 GARBAGE = b'{"code": 200, "msg": "succ'
+#: Begins as a JPEG does, so that only those who decode it find out.
+NO_PICTURE = b"\xff\xd8\xff\xe0" + bytes(range(256)) * 16
 ENDLESS_PIECE = bytes(64 * 1024)
 #: Between two pieces, so that an endless body leaves the machine to others.
 ENDLESS_PAUSE_SECONDS = 0.005
@@ -76,6 +78,8 @@ async def _instead(box: Box, endpoint: Endpoint, exchange: Exchange, fault: Faul
         return refused(endpoint, fault)
     if fault.kind == "html":
         return web.Response(text=PAGE, content_type="text/html")
+    if fault.kind == "garbage" and exchange.route == "image":
+        return web.Response(body=NO_PICTURE, content_type="image/jpeg")
     if fault.kind == "garbage":
         return web.Response(body=GARBAGE, content_type="application/json")
     if fault.kind in {"hang", "accept_then_hang"}:

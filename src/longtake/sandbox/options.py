@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 #: Seconds a generation takes; a model's name may stand beside these two.
 SECONDS = {"image": 2.0, "video": 5.0}
+MOST_TITLES = 20_000
 FASTSTART = ("half", "yes", "no")
 
 
@@ -43,6 +44,9 @@ class Options:
     instant: bool = False
     submit_limit: Limit | None = None
     query_limit: Limit | None = None
+    tmdb_limit: Limit | None = Limit(40, 1.0)
+    #: How many titles Bangumi has.
+    titles: int = 200
     #: How long a file's address works.
     url_seconds: float = 24 * 3600.0
     webhook_key: str = ""

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from longtake.sandbox import files, gemini, gemini_veo, kie, kie_veo
+from longtake.sandbox import bangumi, files, gemini, gemini_veo, kie, kie_veo, tmdb
 from longtake.sandbox.box import Box
 from longtake.sandbox.control import Control
+from longtake.sandbox.control_titles import TitlesControl
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 #: Every part of the outside world; a further provider is a further module with ENDPOINTS.
 ENDPOINTS = (
     *kie.ENDPOINTS, *kie_veo.ENDPOINTS, *gemini.ENDPOINTS, *gemini_veo.ENDPOINTS, *files.ENDPOINTS,
+    *tmdb.ENDPOINTS, *bangumi.ENDPOINTS,
 )  # fmt: skip
 CALLBACK_SHAPES = {kie.FAMILY: kie.callback, kie_veo.FAMILY: kie_veo.callback}
 LARGEST_BODY = 64 * 1024 * 1024
@@ -60,9 +62,10 @@ class Sandbox:
         application = web.Application(client_max_size=LARGEST_BODY)
         for endpoint in ENDPOINTS:
             application.router.add_route(endpoint.method, endpoint.path, endpoint.handler(self.box))
-            if endpoint.route == "file":
+            if endpoint.route in {"file", "image"}:
                 application.router.add_route("HEAD", endpoint.path, endpoint.handler(self.box))
         Control(self.box).add_to(application)
+        TitlesControl(self.box).add_to(application)
         return application
 
 

@@ -1,0 +1,147 @@
+"""Rows of posters: what became of a picture, for all pictures of a batch and all titles that point to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import ColumnElement, Float, bindparam, case, literal, or_, select, update
+
+from longtake.catalogue.poster_urls import HASH_CHARACTERS, LOCAL_PREFIX
+from longtake.catalogue.tables import posters, titles
+from longtake.catalogue.troubles import note_trouble, without_trouble
+from longtake.db.dialects import NOW, later
+
+if TYPE_CHECKING:
+    from longtake.db import Transaction
+    from longtake.engine.outcomes import Fail, Retry
+
+#: A picture that could not be had rests for an hour, then twice as long each time, for a week at most.
+REST_FIRST, REST_MOST = 3_600.0, 7 * 86_400.0
+_DOUBLINGS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class PosterRow:
+    """What is known of a picture."""
+
+    hash: str
+    url: str
+    file: str | None
+    thumbnail: str | None
+    version: int
+    checksum: str | None
+    fetched_from: str | None
+    etag: str | None
+    last_modified: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A picture that is in our storage."""
+
+    file: str
+    thumbnail: str
+    version: int
+    size: int
+    checksum: str
+    width: int
+    height: int
+    fetched_from: str | None
+    etag: str | None
+    last_modified: str | None
+
+
+def find_poster(tx: Transaction, name: str) -> PosterRow | None:
+    """Return what is known of a picture that is to be seen to.
+
+    None when no title points to it any more, or when another job has seen to it since this one was asked for.
+    """
+    row = tx.execute(_FIND, {"name": name}).first()
+    return None if row is None else PosterRow(**row._asdict())
+
+
+def note_stored(tx: Transaction, stored: Mapping[str, Stored], check_seconds: float) -> None:
+    """Write that pictures are ours; titles point there from now on."""
+    if not stored:
+        return
+    columns, names = Stored.__dataclass_fields__, sorted(stored)
+    rows = [{"name": name, **{f"new_{one}": getattr(stored[name], one) for one in columns}} for name in names]
+    tx.execute(_STORE, [{**row, "check_seconds": check_seconds} for row in rows])
+    files = {name: (LOCAL_PREFIX + stored[name].file, LOCAL_PREFIX + stored[name].thumbnail) for name in names}
+    tx.execute(_POINT, [{"name": name, "here": files[name][0], "small": files[name][1]} for name in names])
+
+
+def note_unchanged(tx: Transaction, names: Sequence[str], check_seconds: float) -> None:
+    """Write that the sources still have what we have."""
+    if names:
+        tx.execute(
+            update(posters).where(posters.c.hash.in_(sorted(names))).values(**_fetched(literal(check_seconds, Float)))
+        )
+
+
+def note_failed(tx: Transaction, failed: Mapping[str, Fail]) -> None:
+    """Write why pictures could not be had, and let them rest; one that we have already stays."""
+    for name in sorted(failed):
+        error = failed[name]
+        times = {count: later(literal(_rest(count + 1), Float)) for count in range(_DOUBLINGS)}
+        due_at = case(times, value=posters.c.failures, else_=later(literal(REST_MOST, Float)))
+        change = {"error_code": error.code, "error": error.message, "checked_at": NOW, "due_at": due_at}
+        tx.execute(update(posters).where(posters.c.hash == name).values(**change, failures=posters.c.failures + 1))
+        note_trouble(tx, titles.c.poster_hash == name, "poster", error.code, error.message)
+
+
+def note_retried(tx: Transaction, retried: Mapping[str, Retry]) -> None:
+    """Write why pictures are not there yet; they are tried again by the engine."""
+    for name in sorted(retried):
+        note_trouble(tx, titles.c.poster_hash == name, "poster", retried[name].code, retried[name].message)
+
+
+def names_file(tx: Transaction, file: str) -> bool:
+    """Say whether a picture, or its small copy, is said to be in this file."""
+    known = posters.c.hash == file[:HASH_CHARACTERS]
+    return tx.execute(select(posters.c.hash).where(known, _has_file(file))).first() is not None
+
+
+def forget_file(tx: Transaction, file: str) -> None:
+    """Have a picture fetched again whose object is gone; titles point to its source until then."""
+    change = {"file": None, "checksum": None, "thumbnail": None, "etag": None, "last_modified": None, "due_at": NOW}
+    lost = (posters.c.hash == file[:HASH_CHARACTERS], _has_file(file))
+    name = tx.execute(update(posters).where(*lost).values(**change).returning(posters.c.hash)).scalar()
+    if name is not None:
+        back = {"poster_url": titles.c.poster_source, "thumbnail_url": None, "updated_at": NOW}
+        tx.execute(update(titles).where(titles.c.poster_hash == name).values(**back))
+
+
+def _has_file(file: str) -> ColumnElement[bool]:
+    return or_(posters.c.file == file, posters.c.thumbnail == file)
+
+
+def _fetched(check_seconds: ColumnElement[float]) -> dict[str, Any]:
+    due_at = later(check_seconds)
+    return {"checked_at": NOW, "due_at": due_at, "failures": 0, "error_code": None, "error": None}
+
+
+def _rest(failures: int) -> float:
+    return min(REST_FIRST * 2.0 ** (failures - 1), REST_MOST)
+
+
+#: Put together once: that takes longer than to run them.
+_FIND = select(*(posters.c[one] for one in PosterRow.__dataclass_fields__)).where(
+    posters.c.hash == bindparam("name"), posters.c.due_at <= NOW
+)
+_STORE = (
+    update(posters)
+    .where(posters.c.hash == bindparam("name"))
+    .values(
+        **{one: bindparam(f"new_{one}") for one in Stored.__dataclass_fields__},
+        **_fetched(bindparam("check_seconds", type_=Float)),
+        stored_at=NOW,
+    )
+)
+_POINT = (
+    update(titles)
+    .where(titles.c.poster_hash == bindparam("name"))
+    .values(poster_url=bindparam("here"), thumbnail_url=bindparam("small"), updated_at=NOW, **without_trouble("poster"))
+)

@@ -1,0 +1,102 @@
+"""The tables of the catalogue, as Core sees them. Migrations make them; this file only names them."""
+
+from sqlalchemy import BigInteger, Column, Double, Integer, SmallInteger, Table, Text
+
+from longtake.db.dialects import Identifier, Instant, Json
+from longtake.engine.tables import metadata
+
+#: The kinds of jobs.
+SYNC = "catalogue.sync"
+SYNC_POSTERS = "catalogue.sync_posters"
+SYNC_IDS = "catalogue.sync_ids"
+POSTER = "catalogue.poster"
+YEAR = "catalogue.year"
+SEARCH = "catalogue.search"
+CALENDAR = "catalogue.calendar"
+SUBJECT = "catalogue.subject"
+REMOVE = "catalogue.remove"
+KINDS = (SYNC, SYNC_POSTERS, SYNC_IDS, POSTER, YEAR, SEARCH, CALENDAR, SUBJECT, REMOVE)
+
+titles = Table(
+    "titles",
+    metadata,
+    Column("id", Identifier, primary_key=True),
+    # What makes it the same title when it comes again: its Bangumi id, else its name and year.
+    Column("identity", Text, nullable=False),
+    Column("bangumi_id", BigInteger),
+    Column("title_japanese", Text),
+    Column("title_chinese", Text),
+    Column("title_english", Text),
+    Column("year", SmallInteger),
+    Column("poster_source", Text),
+    Column("poster_hash", Text),
+    # What readers use: the source, until the poster is ours.
+    Column("poster_url", Text),
+    Column("thumbnail_url", Text),
+    Column("tmdb_id", BigInteger),
+    # How the id was found: `title`, `search` or `person`; with `person` and no id there is none to be found.
+    Column("tmdb_found_by", Text),
+    Column("tmdb_looked_up_at", Instant),
+    # When it is to be looked up; null when there is nothing to look up.
+    Column("tmdb_due_at", Instant),
+    Column("tmdb_candidates", Json),
+    Column("error_of", Text),
+    Column("error_code", Text),
+    Column("error", Text),
+    Column("error_at", Instant),
+    Column("created_at", Instant, nullable=False),
+    Column("updated_at", Instant, nullable=False),
+)
+
+#: Every picture that titles point to, once, however many titles do.
+posters = Table(
+    "posters",
+    metadata,
+    Column("hash", Text, primary_key=True),
+    Column("url", Text, nullable=False),
+    # Its name below /posters/ once it is ours; another version has another name.
+    Column("file", Text),
+    Column("thumbnail", Text),
+    Column("version", Integer, nullable=False),
+    Column("size", BigInteger),
+    Column("checksum", Text),
+    Column("width", Integer),
+    Column("height", Integer),
+    # Which address it came from at last, when its own did not have it.
+    Column("fetched_from", Text),
+    Column("etag", Text),
+    Column("last_modified", Text),
+    # When it is to be fetched, or its source asked whether it has changed.
+    Column("due_at", Instant),
+    Column("failures", SmallInteger, nullable=False),
+    Column("error_code", Text),
+    Column("error", Text),
+    Column("checked_at", Instant),
+    Column("stored_at", Instant),
+    Column("created_at", Instant, nullable=False),
+)
+
+#: Years of which TMDB's list of Japanese shows is known.
+tmdb_years = Table(
+    "tmdb_years",
+    metadata,
+    Column("year", SmallInteger, primary_key=True),
+    Column("pages", Integer, nullable=False),
+    Column("error", Text),
+    Column("fetched_at", Instant, nullable=False),
+)
+
+tmdb_shows = Table(
+    "tmdb_shows",
+    metadata,
+    Column("year", SmallInteger, primary_key=True),
+    Column("tmdb_id", BigInteger, primary_key=True),
+    # The original name, folded so that only letters count.
+    Column("folded_name", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("original_name", Text, nullable=False),
+    Column("language", Text, nullable=False),
+    Column("first_air_date", Text, nullable=False),
+    Column("popularity", Double, nullable=False),
+    Column("fetched_by", Identifier, nullable=False),
+)

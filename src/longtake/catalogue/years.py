@@ -1,0 +1,116 @@
+"""The job ``catalogue.year``: TMDB's list of the Japanese shows of one year, fetched once for all titles that need it.
+
+Each run asks for one page, so that every request has a permit of the lane; the page that comes next is in the memo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import delete
+from sqlalchemy.dialects import postgresql, sqlite
+
+from longtake.catalogue.asking import Asking
+from longtake.catalogue.matching import fresh_years
+from longtake.catalogue.names import fold
+from longtake.catalogue.tables import YEAR, tmdb_shows, tmdb_years
+from longtake.db import Database, Transaction
+from longtake.db.dialects import NOW, POSTGRESQL, SQLITE
+from longtake.engine.jobs import Job
+from longtake.engine.kinds import JobKind, Settlement
+from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
+from longtake.provider_lanes import act_on_trouble
+from longtake.providers.tmdb import Show, Tmdb
+from longtake.providers.trouble import Trouble, without_key
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page that came; ``pages`` when it was the last."""
+
+    shows: Sequence[Show]
+    pages: int | None
+
+
+class Years:
+    """Fetches and settles lists of years."""
+
+    def __init__(self, database: Database, tmdb: Tmdb, asking: Asking) -> None:
+        self._database = database
+        self._tmdb = tmdb
+        self._asking = asking
+
+    def kind(self) -> JobKind:
+        """Return the job kind."""
+        return JobKind(YEAR, self.run, self.settle, lane=self._tmdb.lane.name, time_limit=30.0)
+
+    async def run(self, job: Job) -> Outcome:
+        """Ask for the next page, unless another job has fetched the list since this one was asked for."""
+        if not self._tmdb.configured:
+            return without_key(self._tmdb.name)
+        year, page = int(job.args["year"]), int((job.memo or {}).get("page", 1))
+        if page == 1 and year in await self._database.read(fresh_years, {year}):
+            return Done()
+        found = await self._asking.ask(job, self._tmdb.japanese_shows_of(year, page))
+        if isinstance(found, Outcome):
+            return found
+        if page >= found.pages:
+            return Done(data=Page(found.shows, found.pages))
+        return Snooze(0.0, memo={"page": page + 1}, data=Page(found.shows, None))
+
+    def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
+        """Keep what came. A year whose list cannot be had counts as read and empty: its titles are searched for."""
+        for one in sorted(settlements, key=lambda each: int(each.job.args["year"])):
+            year, outcome = int(one.job.args["year"]), one.outcome
+            match outcome:
+                case Done(data=Page() as page) | Snooze(data=Page() as page):
+                    _keep_shows(tx, year, one.job.id, page.shows)
+                    if page.pages is not None:
+                        _end_year(tx, year, one.job.id, page.pages)
+                case Snooze(data=Trouble() as trouble):
+                    act_on_trouble(tx, self._tmdb, trouble)
+                case Fail(message=message):
+                    _write_year(tx, year, pages=0, error=message)
+
+
+def _keep_shows(tx: Transaction, year: int, job_id: str, shows: Sequence[Show]) -> None:
+    rows = {show.id: _row(show) for show in shows}
+    if not rows:
+        return
+    tx.execute(_KEEP[tx.dialect], [{"year": year, "fetched_by": job_id, **rows[one]} for one in sorted(rows)])
+
+
+def _row(show: Show) -> dict[str, Any]:
+    return {
+        "tmdb_id": show.id,
+        "folded_name": fold(show.original_name),
+        "name": show.name,
+        "original_name": show.original_name,
+        "language": show.language,
+        "first_air_date": show.first_air_date,
+        "popularity": show.popularity,
+    }
+
+
+def _end_year(tx: Transaction, year: int, job_id: str, pages: int) -> None:
+    # What none of this job's pages had is no longer in the list.
+    tx.execute(delete(tmdb_shows).where(tmdb_shows.c.year == year, tmdb_shows.c.fetched_by != job_id))
+    _write_year(tx, year, pages=pages, error=None)
+
+
+def _write_year(tx: Transaction, year: int, *, pages: int, error: str | None) -> None:
+    insert = (sqlite if tx.dialect == SQLITE else postgresql).insert(tmdb_years)
+    values = {"pages": pages, "error": error, "fetched_at": NOW}
+    tx.execute(insert.values(year=year, **values).on_conflict_do_update(index_elements=["year"], set_=values))
+
+
+def _keep(insert: Any) -> Any:
+    changing = ("folded_name", "name", "original_name", "language", "first_air_date", "popularity", "fetched_by")
+    change = {name: insert.excluded[name] for name in changing}
+    return insert.on_conflict_do_update(index_elements=["year", "tmdb_id"], set_=change)
+
+
+#: Put together once: that takes longer than to run them.
+_KEEP = {SQLITE: _keep(sqlite.insert(tmdb_shows)), POSTGRESQL: _keep(postgresql.insert(tmdb_shows))}
