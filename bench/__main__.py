@@ -20,7 +20,14 @@ from bench.machine import description
 from bench.rows import Row, readable
 
 #: Every benchmark is a module with `PARTS` and `rows(options)`.
-BENCHMARKS = {"engine": "bench.engine", "generation": "bench.generation"}
+BENCHMARKS = {
+    "engine": "bench.engine",
+    "generation": "bench.generation",
+    "delivery": "bench.delivery",
+    "assets": "bench.assets",
+    "scenes": "bench.scenes",
+    "catalogue": "bench.catalogue",
+}
 RESULTS = Path("bench-results")
 
 
@@ -52,6 +59,8 @@ def parse() -> tuple[str, bool, Options]:
     parser.add_argument("--runs", type=int, default=5, help="rounds; the figure is the median (default: 5)")
     parser.add_argument("--redis", action="store_true", help="also peers on Redis; root installs the server by apt")
     parser.add_argument("--quick", action="store_true", help="a tenth of the jobs: tries the machinery, proves nothing")
+    parser.add_argument("--seconds", type=float, metavar="N", help="delivery: how long events are written and read")
+    parser.add_argument("--plans", action="store_true", help="delivery: also show the databases' plans of the queries")
     arguments = parser.parse_args()
     known = importlib.import_module(BENCHMARKS[arguments.name]).PARTS
     for part in arguments.only:
@@ -59,7 +68,11 @@ def parse() -> tuple[str, bool, Options]:
             parser.error(f"{arguments.name} has no part {part!r}; it has {', '.join(known)}")
     if arguments.runs < 1:
         parser.error("--runs must be 1 or more")
-    options = Options(arguments.runs, tuple(arguments.only), arguments.redis, arguments.quick)
+    if arguments.seconds is not None and not 1 <= arguments.seconds <= 60:
+        parser.error("--seconds must be 1 to 60")
+    options = Options(
+        arguments.runs, tuple(arguments.only), arguments.redis, arguments.quick, arguments.seconds, arguments.plans
+    )
     return arguments.name, arguments.json, options
 
 

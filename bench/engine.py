@@ -1,9 +1,8 @@
 """The benchmark `engine`: Longtake's engine beside its peers, and beside what it promises."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
 
-from bench.ground import Ground, Options, say
+from bench.ground import Ground, Options, measure
 from bench.parts import (
     drain_postgresql,
     drain_sqlite,
@@ -31,16 +30,4 @@ PARTS: dict[str, Callable[[Ground], list[Row]]] = {
 
 
 def rows(options: Options) -> list[Row]:
-    measured: list[Row] = []
-    with ExitStack() as stack:
-        ground = Ground(options, stack)
-        for part in parts_wanted(options):
-            say(f"{part} …")
-            measured.extend(PARTS[part](ground))
-    return measured
-
-
-def parts_wanted(options: Options) -> list[str]:
-    if options.only:
-        return [part for part in PARTS if part in options.only]
-    return [part for part in PARTS if part != "redis" or options.redis]
+    return measure(options, {part: PARTS[part] for part in PARTS if part != "redis" or options.redis or options.only})

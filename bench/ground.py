@@ -4,15 +4,18 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, TypeVar
 
 from bench import children, outside, servers
 from bench.drain import Contender
-from bench.rows import Measured, readable
+from bench.rows import Measured, Row, readable
 
 QUICK_SHARE = 10
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,9 @@ class Options:
     only: tuple[str, ...] = ()
     redis: bool = False
     quick: bool = False
+    #: How long a window of measuring lasts, where a part has one; None for as long as it usually does.
+    seconds: float | None = None
+    plans: bool = False
 
     def number(self, full: int) -> int:
         """Return how many jobs to use: all, or a tenth when only the machinery is to be tried."""
@@ -35,6 +41,14 @@ class Ground:
     def __init__(self, options: Options, stack: ExitStack) -> None:
         self.options = options
         self._stack = stack
+        self._kept: dict[str, Any] = {}
+
+    def keep(self, name: str, make: Callable[[], AbstractContextManager[T]]) -> T:
+        """Make what several parts share when the first of them asks, and keep it until the end."""
+        if name not in self._kept:
+            self._kept[name] = self._stack.enter_context(make())
+        kept: T = self._kept[name]
+        return kept
 
     @cached_property
     def postgresql(self) -> servers.PostgreSQL:
@@ -90,6 +104,18 @@ class Ground:
             name: Measured(reason=reasons[name]) if name in reasons else Measured(statistics.median(figures[name]))
             for name in contenders
         }
+
+
+def measure(options: Options, parts: Mapping[str, Callable[[Ground], list[Row]]]) -> list[Row]:
+    """Measure the parts that are wanted, one after another on the same ground."""
+    rows: list[Row] = []
+    with ExitStack() as stack:
+        ground = Ground(options, stack)
+        for name, part in parts.items():
+            if not options.only or name in options.only:
+                say(f"{name} …")
+                rows.extend(part(ground))
+    return rows
 
 
 def say(text: str) -> None:

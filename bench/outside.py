@@ -66,10 +66,14 @@ class Sandbox:
     def forget(self) -> None:
         self.ask("DELETE", "/_calls")
 
-    def ask(self, method: str, path: str) -> Any:
+    def set(self, **settings: Any) -> None:
+        """Change settings while it runs; tasks that it has accepted keep theirs."""
+        self.ask("POST", "/_settings", json.dumps(settings))
+
+    def ask(self, method: str, path: str, body: str | None = None) -> Any:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=START_SECONDS)
         try:
-            connection.request(method, path)
+            connection.request(method, path, body)
             return json.loads(connection.getresponse().read())
         finally:
             connection.close()

@@ -26,6 +26,10 @@ class ServerMissing(Exception):
     """A server that a contender needs cannot be started here; the message says why."""
 
 
+#: Owns every database, as a plain role: row level security binds it, and its cost is part of what is measured.
+OWNER = "bench"
+
+
 class PostgreSQL:
     """A private server; `database()` hands out a fresh database and drops it afterwards."""
 
@@ -33,14 +37,17 @@ class PostgreSQL:
         self.pid = pid
         self._socket_folder = socket_folder
         self._numbers = count(1)
+        for role in ("longtake_api", "longtake_engine"):
+            self._administer(f"CREATE ROLE {role} NOLOGIN")
+        self._administer(f"CREATE ROLE {OWNER} LOGIN IN ROLE longtake_api, longtake_engine")
 
-    def url(self, database: str) -> str:
-        return f"postgresql://postgres@/{database}?host={quote(self._socket_folder, safe='')}"
+    def url(self, database: str, role: str = OWNER) -> str:
+        return f"postgresql://{role}@/{database}?host={quote(self._socket_folder, safe='')}"
 
     @contextmanager
     def database(self) -> Iterator[str]:
         name = f"bench_{next(self._numbers)}"
-        self._administer(f"CREATE DATABASE {name}")
+        self._administer(f"CREATE DATABASE {name} OWNER {OWNER}")
         try:
             yield self.url(name)
         finally:
@@ -49,7 +56,7 @@ class PostgreSQL:
     def _administer(self, statement: str) -> None:
         import psycopg
 
-        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+        with psycopg.connect(self.url("postgres", "postgres"), autocommit=True) as connection:
             connection.execute(statement.encode())
 
 

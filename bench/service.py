@@ -1,5 +1,6 @@
 """Longtake as people run it: `serve`, `worker` and commands as processes of their own, on one database."""
 
+import copy
 import http.client
 import os
 import shutil
@@ -39,6 +40,13 @@ class Service:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    def another(self) -> "Service":
+        """Return the same service on another port: a second server for the same users."""
+        other = copy.copy(self)
+        other.port = servers.free_port()
+        other.environment = self.environment | {"LONGTAKE_PORT": str(other.port)}
+        return other
 
     def command(self, *arguments: str) -> str:
         """Run a command of the command line and return what it prints."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,12 @@ from tests.s3_server import S3Server
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach the commands that tests start, also where a shell began the tests with it ignored."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

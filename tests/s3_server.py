@@ -72,7 +72,9 @@ class S3Server:
 
     def unfinished_uploads(self, folder: str) -> list[str]:
         """Return the keys of multipart uploads in the folder that were neither completed nor aborted."""
-        return [key for key in map(_key_of, self._entries(f"{BUCKET}/.uploads/")) if key.startswith(f"{folder}/")]
+        # A part that arrives after its upload was aborted brings back the bare folder, which is no upload any more.
+        uploads = [entry for entry in self._entries(f"{BUCKET}/.uploads/") if entry["Extended"]]
+        return [key for key in map(_key_of, uploads) if key.startswith(f"{folder}/")]
 
     def _entries(self, path: str) -> list[dict[str, Any]]:
         """Return what the server has in a folder below its buckets."""

@@ -24,7 +24,7 @@ KEY = "sandbox-key"
 WEBHOOK_KEY = "sandbox-webhook-key"
 #: Quick, and always the same: tests that want more say so.
 SECONDS = {"image": 0.2, "video": 0.4}
-MATCHES = {"provider", "route", "model", "task", "prompt_contains", "path_contains"}
+MATCHES = {"provider", "route", "model", "task", "prompt_contains", "path_contains", "query_contains"}
 RULES = {"times", "probability", "skip"}
 
 
@@ -47,6 +47,26 @@ class SandboxProcess:
         """What stands for https://generativelanguage.googleapis.com/v1beta."""
         return f"{self.url}/gemini/v1beta"
 
+    @property
+    def tmdb_url(self) -> str:
+        """What stands for https://api.themoviedb.org/3."""
+        return f"{self.url}/tmdb/3"
+
+    @property
+    def tmdb_images_url(self) -> str:
+        """What stands for https://image.tmdb.org/t/p."""
+        return f"{self.url}/tmdb-images/t/p"
+
+    @property
+    def bangumi_url(self) -> str:
+        """What stands for https://api.bgm.tv."""
+        return f"{self.url}/bangumi"
+
+    @property
+    def bangumi_images_url(self) -> str:
+        """What stands for https://lain.bgm.tv."""
+        return f"{self.url}/bangumi-images"
+
     def faults(self, kind: str, **choices: Any) -> int:
         """Add a rule: what it matches, how often it counts, and the fault's own fields. Return its number."""
         match = {name: value for name, value in choices.items() if name in MATCHES}
@@ -66,7 +86,7 @@ class SandboxProcess:
         self.ask("DELETE", "/_faults")
 
     def calls(self, **filters: Any) -> list[dict[str, Any]]:
-        """Return the calls so far, oldest first: filters are path (a part of it), task, route, provider, since …"""
+        """Return the calls so far, oldest first: filters are path and query (parts of them), task, route, since …"""
         calls: list[dict[str, Any]] = self.ask("GET", "/_calls?" + urlencode(filters))["calls"]
         return calls
 
@@ -78,6 +98,15 @@ class SandboxProcess:
         """Return what was accepted, and would have been paid for."""
         tasks: list[dict[str, Any]] = self.ask("GET", "/_tasks")["tasks"]
         return tasks
+
+    def titles(self, **filters: Any) -> list[dict[str, Any]]:
+        """Return the truth about the titles: all, or `limit` of them `after` a bangumi_id."""
+        titles: list[dict[str, Any]] = self.ask("GET", "/_titles?" + urlencode(filters))["titles"]
+        return titles
+
+    def change_cover(self, bangumi_id: int, cover: int) -> None:
+        """Put another picture behind the addresses of a title's cover and poster."""
+        self.ask("POST", "/_titles", {"bangumi_id": bangumi_id, "cover": cover})
 
     def settings(self, **changes: Any) -> dict[str, Any]:
         """Change settings while it runs; return all of them."""

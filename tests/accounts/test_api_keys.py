@@ -21,6 +21,7 @@ from longtake.accounts.api_keys import (
 from longtake.clock import new_id
 from longtake.engine.events import read_events
 from longtake.errors import NotFound, StateConflict
+from tests.engine.stage import until_readable
 
 if TYPE_CHECKING:
     from longtake import Database, Transaction
@@ -53,6 +54,7 @@ async def test_a_key_is_found_by_its_digest_and_nowhere_written(database: Databa
     assert (str(found.id), found.user_id, found.role) == (row["id"], "alice", "user")
     assert sorted(found.scopes) == ["generate", "read"]
     assert "digest" not in row
+    await until_readable(database)
     written = await database.read(whole_row)
     assert digest(key) in written
     assert key not in written
@@ -85,6 +87,7 @@ async def test_a_revoked_key_ends_at_once_and_is_no_longer_listed(database: Data
     assert await is_valid(database, other)
     assert [one["id"] for one in await database.read(list_keys, "alice")] == [other_row["id"]]
     await database.run(revoke_key, row["id"], "alice")
+    await until_readable(database)
     events = [(event.type, event.user_id) for event in await database.read(read_events)]
     assert events == [("key.created", "alice"), ("key.created", "alice"), ("key.revoked", "alice")]
 

@@ -1,4 +1,4 @@
-"""`/v1/keys` and operators' actions through the whole web application."""
+"""`/v1/me`, `/v1/keys` and operators' actions through the whole web application."""
 
 from __future__ import annotations
 
@@ -59,6 +59,30 @@ async def names(app: Any, token: str) -> list[str]:
     return [key["name"] for key in (await ask(app, "GET", "/v1/keys", token=token)).json["keys"]]
 
 
+@pytest.mark.parametrize(
+    ("told", "headers", "who"),
+    [
+        ({}, {}, ("alice", "user", ["generate", "read"])),
+        ({"role": "admin", "scope": "read"}, {}, ("alice", "admin", ["read"])),
+        ({"scopes": []}, {}, ("alice", "user", [])),
+        ({"sub": "shop", "role": "service"}, {"longtake-user": "bob"}, ("bob", "service", ["generate", "read"])),
+    ],
+)
+async def test_one_is_told_who_one_is(
+    app: Any, told: dict[str, Any], headers: dict[str, str], who: tuple[str, str, list[str]]
+) -> None:
+    answer = await ask(app, "GET", "/v1/me", token=signed(claims(CLOCK, **told)), headers=headers)
+    assert (answer.status, answer.json) == (200, dict(zip(("user_id", "role", "scopes"), who, strict=True)))
+
+
+async def test_a_key_says_who_its_maker_is_until_it_is_revoked(app_on_each: Any) -> None:
+    made = (await create(app_on_each, scopes=["read"])).json
+    answer = await ask(app_on_each, "GET", "/v1/me", token=made["key"])
+    assert answer.json == {"user_id": "alice", "role": "user", "scopes": ["read"]}
+    assert (await ask(app_on_each, "DELETE", f"/v1/keys/{made['id']}", token=ALICE)).status == 204
+    assert_problem(await ask(app_on_each, "GET", "/v1/me", token=made["key"]), 401, "UNAUTHORIZED")
+
+
 async def test_a_key_is_shown_once_works_and_can_be_revoked(app_on_each: Any) -> None:
     app = app_on_each
     made = await create(app, scopes=["read"], expires_in_days=90)
@@ -116,7 +140,10 @@ async def test_another_users_key_is_not_there(app_on_each: Any) -> None:
 
 
 @pytest.mark.parametrize("token", [None, "wrong", "lt_wrong", "server-token"])
-@pytest.mark.parametrize(("method", "path"), [("GET", "/v1/keys"), ("POST", "/v1/keys"), ("DELETE", "/v1/keys/x")])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/v1/me"), ("GET", "/v1/keys"), ("POST", "/v1/keys"), ("DELETE", "/v1/keys/x")],
+)
 async def test_strangers_learn_nothing(app: Any, method: str, path: str, token: str | None) -> None:
     answer = await ask(app, method, path, token=token, json={"colour": "red"})
     assert_problem(answer, 401, "UNAUTHORIZED")

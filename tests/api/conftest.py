@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.api.stage import Api, place_for
+from tests.api.stage import FOR_RUNS, Api, place_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ def still_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def either_api(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """A server on each database in turn."""
-    place = place_for(tmp_path_factory.mktemp("api"))
+    place = place_for(tmp_path_factory.mktemp("api"), **FOR_RUNS)
     if request.param == "sqlite":
         with place.server("--no-worker") as server:
             yield Api(place, server)
@@ -33,7 +33,7 @@ def either_api(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     databases: PostgresqlServer = request.getfixturevalue("postgresql_server")
     url = databases.new_database()
     try:
-        place = place_for(tmp_path_factory.mktemp("api"), url)
+        place = place_for(tmp_path_factory.mktemp("api"), url, **FOR_RUNS)
         with place.server("--no-worker") as server:
             yield Api(place, server)
     finally:

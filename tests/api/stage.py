@@ -26,7 +26,10 @@ SECRET = "a secret of more than thirty-two characters"
 #: An id that nothing has.
 NOTHING = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
 #: Whatever a request for an image can write.
-WRITTEN = ("tasks", "messages", "conversations", "credit_transfers", "idempotency_keys", "jobs", "events", "assets")
+WRITTEN = (
+    "tasks", "messages", "conversations", "credit_transfers", "idempotency_keys", "jobs", "events", "assets",
+    "scene_runs", "scenes", "image_jobs",
+)  # fmt: skip
 MODELS = """
 [[model]]
 name = "measured"
@@ -44,6 +47,10 @@ style = { kind = "text", sends = "style", meaning = "A line.", most = 20 }
 seconds = { kind = "choice", sends = "seconds", meaning = "How long.", choices = [5, 10] }
 sound = { kind = "yes_no", sends = "sound", meaning = "With sound." }
 """
+
+
+#: With a key for Gemini, whom nobody reaches: runs can be made, and no image.
+FOR_RUNS: dict[str, Any] = {"gemini_api_key": "a-key", "gemini_base_url": "http://127.0.0.1:9"}
 
 
 def token(user: str = "ada", role: str = "user") -> str:
@@ -65,6 +72,7 @@ def place_for(folder: Path, database_url: str = "", sandbox: SandboxProcess | No
         # Nobody listens there: it makes providers reachable in principle.
         "LONGTAKE_PUBLIC_URL": "http://127.0.0.1:9",
         "LONGTAKE_REQUESTS_PER_MINUTE": "1000000",
+        "LONGTAKE_FAILED_LOGINS_PER_MINUTE": "1000000",
         "LONGTAKE_UNFINISHED_TASKS": "100000",
     }
     if database_url:
@@ -127,6 +135,20 @@ class Api:
             return reader.execute(statement).fetchall()
         finally:
             reader.close()
+
+    def write(self, statement: str) -> None:
+        """Write with plain SQL, as an application that shares the database does."""
+        url = self.place.environment.get("LONGTAKE_DATABASE_URL", "")
+        if url:
+            with psycopg.connect(url) as connection:
+                connection.execute(statement.encode())
+            return
+        writer = sqlite3.connect(self.place.data / "longtake.db", timeout=10)
+        try:
+            with writer:
+                writer.execute(statement)
+        finally:
+            writer.close()
 
     def written(self) -> dict[str, int]:
         """Return how many rows each table has."""

@@ -170,6 +170,8 @@ def test_a_wait_that_is_too_short_or_too_long_is_refused(api: Api, prefer: str) 
 def test_a_provider_without_a_key_is_told_before_anything_is_held(api: Api) -> None:
     answer = api.generate({"model": "gemini-flash-image"})
     assert_problem(answer, 503, "PROVIDER_NOT_CONFIGURED")
+    run = api.ask("POST", "/v1/runs", {"scenes": [{"prompt": "a fox"}] * 3, "advance": True})
+    assert_problem(run, 503, "PROVIDER_NOT_CONFIGURED")
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_an_upload_that_is_too_large_is_refused(narrow_api: Api) -> None:
 def test_while_the_database_is_away_the_answer_is_503_and_the_same_key_works_later(
     tmp_path: Path, postgresql_url: str, postgresql_server: PostgresqlServer
 ) -> None:
-    switch = Switch(postgresql_server.url("postgres"), urlsplit(postgresql_url).path[1:])
+    switch = Switch(postgresql_server.admin_url(), urlsplit(postgresql_url).path[1:])
     place = place_for(tmp_path, postgresql_url)
     with place.server("--no-worker") as server:
         api = Api(place, server)

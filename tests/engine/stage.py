@@ -30,6 +30,13 @@ R = TypeVar("R")
 
 #: Waits end as soon as what they wait for is there; this only bounds a failure.
 BOUND_SECONDS = 20.0
+NOT_YET_READABLE = """
+SELECT EXISTS (
+    SELECT FROM events
+    WHERE transaction_id >= pg_snapshot_xmin(pg_current_snapshot())
+      AND transaction_id < pg_snapshot_xmax(pg_current_snapshot())
+)
+"""
 KIND = "sample"
 
 
@@ -137,6 +144,23 @@ async def until_read(database: Database, function: Callable[[Transaction], R], w
     while not wanted(answer := await database.read(function)):
         assert time.monotonic() < deadline, answer
     return answer
+
+
+def all_readable(tx: Transaction) -> bool:
+    """Say whether every committed event may be read; what another server numbered is not waited for."""
+    return tx.dialect == "sqlite" or not tx.sql(NOT_YET_READABLE)[0][0]
+
+
+async def until_readable(database: Database) -> None:
+    """Wait until whoever looks once finds all events: the server's own ANALYZE, in any database, holds them up."""
+    await until_read(database, all_readable, bool)
+
+
+def wait_until_readable(database: Database) -> None:
+    """Do the same without an event loop."""
+    deadline = time.monotonic() + BOUND_SECONDS
+    while not database.run_blocking(all_readable):
+        assert time.monotonic() < deadline
 
 
 def execute(tx: Transaction, statement: str) -> None:

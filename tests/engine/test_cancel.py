@@ -53,13 +53,13 @@ def test_a_waiting_job_is_cancelled_in_the_callers_transaction(engine: Engine) -
     job_id = enqueue(engine, delay=60, key="k")
 
     def cancel_then_fail(tx: Transaction) -> None:
-        assert cancel(tx, engine, job_id, "no longer wanted")
+        assert cancel(tx, job_id, "no longer wanted")
         raise LookupError
 
     with pytest.raises(LookupError):
         run(cancel_then_fail)
     assert run(live, job_id).state == "ready"
-    assert run(cancel, engine, job_id, "no longer wanted")
+    assert run(cancel, job_id, "no longer wanted")
     row = run(ended, job_id)
     assert (row.state, row.attempt) == ("cancelled", 0)
     assert row.error == {"code": "CANCELLED", "message": "no longer wanted"}
@@ -74,7 +74,7 @@ def test_a_running_job_that_is_cancelled_has_its_attempt_remembered(engine: Engi
     worker = run(hire)
     job_id = enqueue(engine)
     run(claim, engine, worker)
-    assert run(cancel, engine, job_id)
+    assert run(cancel, job_id)
     [attempt] = run(attempts, job_id)
     assert (attempt.attempt, attempt.outcome, attempt.worker) == (1, "cancelled", worker)
     assert run(live, job_id) is None
@@ -85,8 +85,8 @@ def test_the_outcome_that_came_first_wins(engine: Engine) -> None:
     job_id = enqueue(engine)
     [job] = run(claim, engine, run(hire))
     assert run(finish, engine, job, Done())
-    assert not run(cancel, engine, job_id)
-    assert not run(cancel, engine, new_id())
+    assert not run(cancel, job_id)
+    assert not run(cancel, new_id())
     assert run(ended, job_id).state == "done"
     assert run(effects) == [(job_id, 1)]
 
@@ -127,7 +127,7 @@ def test_a_request_outlives_the_worker_that_should_have_heard_it(stopped_databas
     run(carry_out_cancel, engine, job_id)
     assert run(ended, job_id).state == "cancelled"
     # Retried by hand, it is not cancelled again.
-    run(retry, engine, job_id)
+    run(retry, job_id)
     assert run(cancels_requested, engine) == []
     assert [job.id for job in run(claim, engine, run(hire))] == [job_id]
 
@@ -135,7 +135,7 @@ def test_a_request_outlives_the_worker_that_should_have_heard_it(stopped_databas
 def test_what_has_ended_or_never_was_cannot_be_cancelled(engine: Engine) -> None:
     run = engine.database.run_blocking
     job_id = enqueue(engine)
-    run(cancel, engine, job_id)
+    run(cancel, job_id)
     with pytest.raises(StateConflict, match=f"{job_id} is cancelled"):
         run(request_cancel, engine, job_id)
     unknown = new_id()
@@ -205,7 +205,7 @@ async def test_a_result_after_the_cancel_has_no_effect(database: Database) -> No
     job_id = await stage.enqueue()
     async with stage.working(heartbeat_seconds=0.05):
         await stage.until(lambda: len(stage.started) == 1)
-        assert await database.run(cancel, stage.engine, job_id)
+        assert await database.run(cancel, job_id)
         gate.set()
         stage.handler = done
         other = await stage.enqueue()

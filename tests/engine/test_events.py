@@ -10,7 +10,7 @@ import pytest
 
 from longtake import Database, open_database
 from longtake.engine.events import append_event, read_events
-from tests.engine.stage import execute
+from tests.engine.stage import execute, until_readable
 
 if TYPE_CHECKING:
     from longtake import Transaction
@@ -23,9 +23,11 @@ def tell(tx: Transaction, *names: str) -> None:
 
 
 async def follow(
-    database: Database, cursor: tuple[int, int] = (0, 0), limit: int = 500
+    database: Database, cursor: tuple[int, int] = (0, 0), limit: int = 500, *, settled: bool = True
 ) -> tuple[list[str], tuple[int, int]]:
-    """Read from the cursor on until nothing more is there."""
+    """Read from the cursor on until nothing more is there; before that wait, unless the test itself holds events up."""
+    if settled:
+        await until_readable(database)
     names: list[str] = []
     while events := await database.read(read_events, cursor, limit):
         names += [event.type for event in events]
@@ -33,9 +35,10 @@ async def follow(
     return names, cursor
 
 
-def test_an_event_comes_back_as_it_was_told(stopped_database: Database, clock: StoppedClock) -> None:
-    stopped_database.run_blocking(tell, "task.done")
-    [event] = stopped_database.run_blocking(read_events)
+async def test_an_event_comes_back_as_it_was_told(stopped_database: Database, clock: StoppedClock) -> None:
+    await stopped_database.run(tell, "task.done")
+    await until_readable(stopped_database)
+    [event] = await stopped_database.read(read_events)
     assert (event.type, event.subject, event.user_id) == ("task.done", "about task.done", "alice")
     assert (event.data, event.at) == ({"name": "task.done"}, clock.now())
 
@@ -92,7 +95,7 @@ async def test_transactions_that_commit_in_the_wrong_order_skip_nothing(postgres
     assert await asyncio.to_thread(told.wait, 20)
     await database.run(tell, "second")
     # The second is committed, but a reader must not pass by the first.
-    seen, cursor = await follow(database)
+    seen, cursor = await follow(database, settled=False)
     assert seen == []
     commit.set()
     await slow
@@ -111,7 +114,7 @@ async def test_many_writers_and_one_reader_lose_nothing(database: Database) -> N
         seen: list[str] = []
         cursor = (0, 0)
         while not finished.is_set():
-            names, cursor = await follow(database, cursor, limit=7)
+            names, cursor = await follow(database, cursor, limit=7, settled=False)
             seen += names
         return seen + (await follow(database, cursor))[0]
 

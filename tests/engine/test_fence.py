@@ -104,7 +104,7 @@ def test_an_outcome_after_a_cancel_changes_nothing(engine: Engine, outcome: Outc
     run = engine.database.run_blocking
     enqueue(engine)
     [job] = run(claim, engine, run(hire))
-    assert run(cancel, engine, job.id)
+    assert run(cancel, job.id)
     before = run(everything)
     assert not run(finish, engine, job, outcome)
     assert run(everything) == before

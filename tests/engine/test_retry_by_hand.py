@@ -37,7 +37,7 @@ def test_it_waits_again_with_all_its_attempts(engine: Engine, clock: StoppedCloc
     clock.advance(60)
     told: list[str] = []
     unsubscribe = engine.database.signals.subscribe(told.append)
-    run(retry, engine, job_id)
+    run(retry, job_id)
     unsubscribe()
     assert "jobs" in told
     assert run(ended, job_id) is None
@@ -57,15 +57,15 @@ def test_it_waits_again_with_all_its_attempts(engine: Engine, clock: StoppedCloc
 def test_a_job_that_was_cancelled_before_it_ran_can_be_retried(engine: Engine) -> None:
     run = engine.database.run_blocking
     job_id = enqueue(engine)
-    run(cancel, engine, job_id)
-    run(retry, engine, job_id)
+    run(cancel, job_id)
+    run(retry, job_id)
     assert [job.id for job in run(claim, engine, run(hire))] == [job_id]
 
 
 def test_what_is_done_stays_done(engine: Engine) -> None:
     job_id = end(engine, Done())
     with pytest.raises(StateConflict, match=f"{job_id} is done"):
-        engine.database.run_blocking(retry, engine, job_id)
+        engine.database.run_blocking(retry, job_id)
     assert engine.database.run_blocking(ended, job_id).state == "done"
 
 
@@ -73,20 +73,20 @@ def test_what_is_live_is_not_retried(engine: Engine) -> None:
     run = engine.database.run_blocking
     job_id = enqueue(engine)
     with pytest.raises(StateConflict, match=f"{job_id} is ready"):
-        run(retry, engine, job_id)
+        run(retry, job_id)
     [job] = run(claim, engine, run(hire))
     with pytest.raises(StateConflict, match=f"{job_id} is running"):
-        run(retry, engine, job_id)
+        run(retry, job_id)
     run(finish, engine, job, Snooze(5))
     with pytest.raises(StateConflict, match=f"{job_id} is ready"):
-        run(retry, engine, job_id)
+        run(retry, job_id)
 
 
 def test_a_key_that_is_taken_again_is_refused_by_name(engine: Engine) -> None:
     job_id = end(engine, Fail("BROKEN", "for good"), key="film 7")
     twin = enqueue(engine, key="film 7")
     with pytest.raises(StateConflict) as raised:
-        engine.database.run_blocking(retry, engine, job_id)
+        engine.database.run_blocking(retry, job_id)
     assert twin in raised.value.message
     assert "film 7" in raised.value.message
     assert engine.database.run_blocking(ended, job_id).state == "failed"
@@ -95,4 +95,4 @@ def test_a_key_that_is_taken_again_is_refused_by_name(engine: Engine) -> None:
 def test_what_never_was_cannot_be_retried(engine: Engine) -> None:
     unknown = new_id()
     with pytest.raises(NotFound, match=unknown):
-        engine.database.run_blocking(retry, engine, unknown)
+        engine.database.run_blocking(retry, unknown)

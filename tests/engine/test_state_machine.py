@@ -117,7 +117,7 @@ class EngineMachine(WorkersAndTime):
             assert self.run(request_cancel, self.engine, job.id) == "cancelled"
             self.model.cancel(job, settled=True)
         else:
-            assert self.run(cancel, self.engine, job.id)
+            assert self.run(cancel, job.id)
             self.model.cancel(job, settled=False)
 
     @precondition(lambda self: self.held())

@@ -123,7 +123,7 @@ async def test_a_job_that_was_lost_leaves_room_for_the_next(database: Database, 
 
         def cancel_all(tx: Transaction) -> None:
             for job_id in running:
-                assert cancel(tx, stage.engine, job_id)
+                assert cancel(tx, job_id)
 
         await database.run(cancel_all)
         await stage.until(lambda: waiting in {job.id for job in stage.started})

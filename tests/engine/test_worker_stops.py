@@ -112,6 +112,35 @@ async def test_a_claim_whose_answer_comes_after_the_stop_is_given_back(database:
     assert (row.state, row.attempt) == ("ready", 0)
 
 
+async def test_what_a_limited_lane_gives_after_the_stop_is_given_back_too(database: Database) -> None:
+    """Whoever writes what is given back must still be there: else the job would count as one that killed its worker."""
+    stage = Stage(database, lanes=[Lane("slow", max_running=1)], lane="slow")
+    await stage.start()
+    claiming, answer = threading.Event(), threading.Event()
+    claim_lane = stage.engine.claim_lane
+
+    def slow_claim(tx: Transaction, *arguments: Any) -> Claim:
+        found = claim_lane(tx, *arguments)
+        if found.jobs:
+            claiming.set()
+            assert answer.wait(20)
+        return found
+
+    stage.engine.claim_lane = slow_claim  # type: ignore[method-assign,assignment]
+    job_id = await stage.enqueue()
+    async with stage.working() as worker:
+        assert await asyncio.to_thread(claiming.wait, 20)
+        pumps = [one for one in asyncio.all_tasks() if getattr(one.get_coro(), "__qualname__", "") == "Worker._pump"]
+        assert pumps
+        worker.stop()
+        gone, _there = await asyncio.wait(pumps, timeout=0.3)
+        answer.set()
+    assert gone == set()
+    row = await database.read(live, job_id)
+    assert (row.state, row.attempt, row.crashes, row.worker) == ("ready", 0, 0, None)
+    assert await database.read(look_around) == ([], 0)
+
+
 async def test_a_job_that_waits_for_its_permit_is_given_back(database: Database) -> None:
     stage = Stage(database, lanes=[Lane("slow", rate=(20, 1.0))], lane="slow")
     await stage.start()

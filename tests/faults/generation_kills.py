@@ -31,9 +31,12 @@ if TYPE_CHECKING:
 LANES = ("kie.submit", "kie.query", "gemini.submit", "gemini.query")
 #: Wishes come in during this part of the time; the rest of it kills what they have become.
 SUBMITTING_PART = 0.9
-#: The longest single call has this much after each start: a job that was there at three kills, the last time alone,
-#: would rightly be taken for what kills workers.
+#: The longest single call has this much after each start.
 CALL_SECONDS = 2.5
+#: A job that was there at three kills, the last time alone, would rightly be taken for what kills workers: nobody is
+#: killed while one runs alone, for at most so long.
+ALONE = "SELECT id FROM jobs WHERE state = 'running' AND alone"
+ALONE_SECONDS = 60.0
 #: And then the mean until the next kill.
 KILL_SECONDS = {"sqlite": 6.0, "postgresql": 10.0}
 #: This part of all starts is cut off within so many seconds.
@@ -86,8 +89,14 @@ class GenerationKills:
                 await one.until_it_works()
                 spared = CALL_SECONDS + dice.expovariate(1 / mean)
                 await asyncio.sleep(min(spared, until - time.monotonic()))
+            await self._until_nothing_runs_alone()
             one.kill()
             one.start()
+
+    async def _until_nothing_runs_alone(self) -> None:
+        until = time.monotonic() + ALONE_SECONDS
+        while time.monotonic() < until and self._sql(ALONE):  # noqa: ASYNC110 - a row tells nobody
+            await asyncio.sleep(0.1)
 
     async def _wish(self, wish: Wish) -> None:
         callers = self.story.callers

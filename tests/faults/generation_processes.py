@@ -51,6 +51,12 @@ class Killable:
                 cwd=self._place.folder, env=self._place.environment, stdout=output, stderr=output,
             )  # fmt: skip
 
+    @property
+    def pid(self) -> int:
+        """Return the id of the process that was started last."""
+        assert self._process is not None
+        return self._process.pid
+
     async def until_it_works(self) -> None:
         """Wait until the process that was started last is ready; fail if it ends by itself."""
         while STARTED not in self._said():
@@ -91,11 +97,12 @@ class Killable:
 class Processes:
     """What runs on one database: a server with a worker inside on SQLite, a server and two workers on PostgreSQL."""
 
-    def __init__(self, folder: Path, database_url: str, sandbox: SandboxProcess) -> None:
+    def __init__(self, folder: Path, database_url: str, sandbox: SandboxProcess, **settings: str) -> None:
         port = _free_port()
         self.url = f"http://127.0.0.1:{port}"
         self.storage = folder / "objects"
-        self.place = Place(folder, _settings(database_url, self.storage, port, sandbox))
+        own = {f"LONGTAKE_{name.upper()}": value for name, value in settings.items()}
+        self.place = Place(folder, _settings(database_url, self.storage, port, sandbox) | own)
         if database_url.startswith(SQLITE):
             self.all = [Killable(self.place, "server", "serve")]
         else:

@@ -9,7 +9,9 @@ import pytest
 
 from longtake import open_database
 from longtake.errors import DatabaseReadOnly
+from tests.databases import as_administrator
 from tests.faults.lab import wait_until
+from tests.faults.outside import plain_sql
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,9 +29,9 @@ def writable_again(restarted_lab: Lab) -> Iterator[None]:
 
 def set_read_only(lab: Lab, *, read_only: bool) -> None:
     """Do to open and new connections what a failover to a standby does."""
-    lab.sql(f"ALTER SYSTEM SET default_transaction_read_only = {'on' if read_only else 'off'}")
-    lab.sql("SELECT pg_reload_conf()")
     wanted = "on" if read_only else "off"
+    for statement in (f"ALTER SYSTEM SET default_transaction_read_only = {wanted}", "SELECT pg_reload_conf()"):
+        plain_sql(as_administrator(lab.url), statement)
     wait_until(lambda: lab.sql("SHOW default_transaction_read_only") == [(wanted,)], "the server has read it")
 
 

@@ -16,10 +16,10 @@ from longtake.credits import balance, grant
 from longtake.engine.lane_store import set_lane
 from longtake.engine.lanes import Lane
 from longtake.engine.schedules import fire_due
-from longtake.generation.idempotency import keyed
 from longtake.generation.requests import check_request
 from longtake.generation.tables import submissions, tasks
 from longtake.generation.views import Task, task_from
+from longtake.idempotency import keyed
 from longtake.settings import Settings
 from tests.engine.stage import claim, finish, hire
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from longtake import Database, Job, Transaction
-    from longtake.generation.idempotency import Answer
+    from longtake.idempotency import Answer
     from tests.databases import StoppedClock
     from tests.sandbox_process import SandboxProcess
 
@@ -38,20 +38,23 @@ CREDITS = 10_000
 class Studio:
     """Submits, runs jobs by hand, and looks at what came of it."""
 
-    def __init__(self, database: Database, clock: StoppedClock, sandbox: SandboxProcess, folder: Path) -> None:
+    def __init__(
+        self, database: Database, clock: StoppedClock, sandbox: SandboxProcess, folder: Path, **settings: Any
+    ) -> None:
         self.database = database
         self.clock = clock
         self.sandbox = sandbox
-        self.settings = Settings(
-            data_dir=folder,
-            storage_url=f"file:{folder}/objects",
-            allow_addresses="127.0.0.1/32",
-            kie_api_key=sandbox.key,
-            kie_base_url=sandbox.kie_url,
-            gemini_api_key=sandbox.key,
-            gemini_base_url=sandbox.gemini_url,
-            public_url="http://127.0.0.1:9",
-        )
+        usual: dict[str, Any] = {
+            "data_dir": folder,
+            "storage_url": f"file:{folder}/objects",
+            "allow_addresses": "127.0.0.1/32",
+            "kie_api_key": sandbox.key,
+            "kie_base_url": sandbox.kie_url,
+            "gemini_api_key": sandbox.key,
+            "gemini_base_url": sandbox.gemini_url,
+            "public_url": "http://127.0.0.1:9",
+        }
+        self.settings = Settings(**(usual | settings))
         self.application = Application(self.settings, database, clock=clock, source=random.Random(1))
         self.engine = self.application.build()
         self.capabilities = self.application.capabilities

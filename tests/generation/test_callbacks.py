@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from longtake.errors import NotFound
+from longtake.generation.callbacks import take_hint
 from tests.engine.stage import finish
 from tests.generation.studio import CREDITS
 from tests.generation.test_life_of_a_task import everything_adds_up
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from longtake import Job, Outcome, Transaction
     from tests.generation.studio import Studio
 
 
@@ -92,6 +98,145 @@ async def test_f50_a_callback_only_hurries_the_next_poll(studio: Studio) -> None
     # It said success; the provider says otherwise, and that counts.
     assert (await studio.task(task_id)).status == "running"
     assert len(studio.sandbox.calls(route="query", task=remote)) == 1
+
+
+async def followed(studio: Studio, prompt: str) -> tuple[str, str]:
+    """Return a task that was asked about once, and its remote id."""
+    task_id = await studio.submit(prompt)
+    await studio.step()
+    studio.clock.advance(33)
+    assert "generation.poll" in await studio.step()
+    return task_id, (await studio.task(task_id)).provider_task_id or ""
+
+
+def queries(studio: Studio, remote: str) -> int:
+    return len(studio.sandbox.calls(route="query", task=remote))
+
+
+async def test_a_callback_right_after_a_poll_has_the_task_asked_about_a_second_later(studio: Studio) -> None:
+    task_id, remote = await followed(studio, "a fox that ends after its poll [never]")
+    studio.clock.advance(0.25)
+    await call_back(studio, task_id, remote)
+    studio.clock.advance(0.5)
+    await studio.step()
+    assert queries(studio, remote) == 1
+    studio.clock.advance(0.25)
+    await studio.step()
+    assert queries(studio, remote) == 2
+
+
+async def test_a_callback_while_a_poll_runs_has_the_task_asked_about_once_more(studio: Studio) -> None:
+    task_id, remote = await followed(studio, "a fox that ends during its poll [never]")
+    studio.clock.advance(33)
+    [job] = [job for job in await studio.claim() if job.kind == "generation.poll"]
+    outcome = await studio.engine.kinds[job.kind].handler(job)
+    # The provider has answered, and the answer is not yet written.
+    for _ in range(3):
+        await call_back(studio, task_id, remote)
+    assert await studio.database.run(finish, studio.engine, job, outcome, studio.worker)
+    await studio.step()
+    assert queries(studio, remote) == 2
+    for wait in (1, 5, 5):
+        studio.clock.advance(wait)
+        await studio.step()
+    assert queries(studio, remote) == 3
+
+
+async def test_a_callback_ends_the_wait_after_trouble(studio: Studio) -> None:
+    task_id, remote = await followed(studio, "a fox that ends in bad weather [never]")
+    studio.sandbox.faults("status", status=503, route="query", times=1)
+    studio.clock.advance(33)
+    await studio.step()
+    assert (await studio.task(task_id)).trouble is not None
+    await call_back(studio, task_id, remote)
+    studio.clock.advance(1)
+    await studio.step()
+    assert queries(studio, remote) == 3
+    assert (await studio.task(task_id)).trouble is None
+
+
+async def test_f50_however_many_callbacks_come_a_task_is_asked_about_once_a_second(studio: Studio) -> None:
+    task_id, remote = await followed(studio, "a fox everybody talks about [never]")
+    for _ in range(30):
+        studio.clock.advance(0.1)
+        await call_back(studio, task_id, remote)
+        for job in [job for job in await studio.claim() if job.kind == "generation.poll"]:
+            await call_back(studio, task_id, remote)
+            await studio.run(job)
+    assert 3 <= queries(studio, remote) <= 4
+
+
+async def accepted_submit(studio: Studio, prompt: str) -> tuple[str, str, Job, Outcome]:
+    """Return a task its provider has accepted, which its own row does not know yet: the job and its outcome."""
+    task_id = await studio.submit(prompt)
+    [job] = [job for job in await studio.claim() if job.kind == "generation.submit"]
+    outcome = await studio.engine.kinds[job.kind].handler(job)
+    return task_id, str(newest(studio, prompt)["id"]), job, outcome
+
+
+async def test_a_callback_before_the_acceptance_is_settled_has_the_task_asked_about_at_once(studio: Studio) -> None:
+    task_id, remote, job, outcome = await accepted_submit(studio, "a fox that is done already")
+    await call_back(studio, task_id, remote)
+    assert await studio.database.run(finish, studio.engine, job, outcome, studio.worker)
+    assert "generation.poll" in await studio.step()
+    assert queries(studio, remote) == 1
+
+
+async def test_a_callback_before_the_answer_has_the_task_asked_about_at_once(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task_id, prompt = await studio.submit("a fox faster than its answer"), "a fox faster than its answer"
+    provider = studio.capabilities.providers["kie"]
+    submit: Callable[[Any], Any] = provider.submit
+
+    async def answer_late(request: Any) -> Any:
+        answer = await submit(request)
+        await call_back(studio, task_id, str(newest(studio, prompt)["id"]))
+        return answer
+
+    monkeypatch.setattr(provider, "submit", answer_late)
+    await studio.step()
+    assert "generation.poll" in await studio.step()
+    assert queries(studio, str(newest(studio, prompt)["id"])) == 1
+
+
+async def test_f50_an_early_callback_with_another_id_hurries_nothing(studio: Studio) -> None:
+    task_id, remote, job, outcome = await accepted_submit(studio, "a fox that others talk about")
+    await call_back(studio, task_id, "another-id")
+    assert await studio.database.run(finish, studio.engine, job, outcome, studio.worker)
+    await studio.step()
+    assert queries(studio, remote) == 0
+
+
+@pytest.mark.parametrize("first", ["callback", "acceptance"])
+async def test_a_callback_at_the_very_moment_of_the_acceptance_is_not_missed(studio: Studio, first: str) -> None:
+    """Neither transaction sees what the other has not committed: one must wait for the other."""
+    task_id, remote, job, outcome = await accepted_submit(studio, "a fox of that very moment")
+    provider = studio.capabilities.providers["kie"]
+    written, may_commit = threading.Event(), threading.Event()
+
+    def hint(tx: Transaction) -> None:
+        take_hint(tx, studio.engine, provider, task_id, remote)
+
+    def settle(tx: Transaction) -> None:
+        assert finish(tx, studio.engine, job, outcome, studio.worker)
+
+    earlier, later = (hint, settle) if first == "callback" else (settle, hint)
+
+    def commit_late(tx: Transaction) -> None:
+        earlier(tx)
+        written.set()
+        may_commit.wait(30)
+
+    one = asyncio.ensure_future(studio.database.run(commit_late))
+    await asyncio.to_thread(written.wait, 30)
+    other = asyncio.ensure_future(studio.database.run(later))
+    # It waits for the first, or else it is over by now.
+    await asyncio.wait({other}, timeout=0.5)
+    may_commit.set()
+    await asyncio.gather(one, other)
+    await studio.step()
+    assert queries(studio, remote) == 1
 
 
 async def test_f50_forged_callbacks_change_nothing(studio: Studio) -> None:

@@ -171,11 +171,11 @@ async def test_cancel_releases_and_stops_following(studio: Studio, steps: int) -
     task_id = await studio.submit("a fox [never]")
     for _ in range(steps):
         await studio.step()
-    cancelled = await studio.database.run(cancel_task, studio.engine, USER, task_id)
+    cancelled = await studio.database.run(cancel_task, USER, task_id)
     assert cancelled.status == "cancelled"
     assert await studio.balance() == (CREDITS, 0)
     assert await studio.jobs() == []
-    again = await studio.database.run(cancel_task, studio.engine, USER, task_id)
+    again = await studio.database.run(cancel_task, USER, task_id)
     assert again.status == "cancelled"
     await everything_adds_up(studio)
 
@@ -184,7 +184,7 @@ async def test_a_completed_task_cannot_be_cancelled(studio: Studio) -> None:
     task_id = await studio.submit()
     await studio.follow(task_id)
     with pytest.raises(StateConflict) as refusal:
-        await studio.database.run(cancel_task, studio.engine, USER, task_id)
+        await studio.database.run(cancel_task, USER, task_id)
     assert error_response(refusal.value).status_code == 409
     assert (await studio.task(task_id)).status == "completed"
 

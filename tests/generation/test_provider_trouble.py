@@ -245,7 +245,7 @@ async def test_f49_a_result_after_cancel_changes_nothing(studio: Studio) -> None
     studio.clock.advance(40)
     [poll] = [job for job in await studio.claim() if job.kind == "generation.poll"]
     outcome = await studio.engine.kinds[poll.kind].handler(poll)
-    await studio.database.run(cancel_task, studio.engine, USER, task_id)
+    await studio.database.run(cancel_task, USER, task_id)
     assert not await studio.database.run(finish, studio.engine, poll, outcome, studio.worker)
     assert (await studio.task(task_id)).status == "cancelled"
     assert await studio.balance() == (CREDITS, 0)

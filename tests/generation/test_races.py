@@ -56,7 +56,7 @@ async def test_a_sweep_does_not_end_a_task_that_is_accepted_in_the_same_moment(s
     task_id, job, outcome = await answered_submit(studio, "a fox at the last moment [never]")
     # So late that even a submit under way would no longer be waited for.
     studio.clock.advance(studio.settings.queue_seconds + 130)
-    await meet(studio, job, outcome, end_overdue, studio.engine)
+    await meet(studio, job, outcome, end_overdue)
     assert (await studio.task(task_id)).status == "running"
     assert "generation.poll" in await studio.jobs()
     await everything_adds_up(studio)
@@ -64,7 +64,7 @@ async def test_a_sweep_does_not_end_a_task_that_is_accepted_in_the_same_moment(s
 
 async def test_a_task_cancelled_while_it_is_accepted_is_soon_no_longer_followed(studio: Studio) -> None:
     task_id, job, outcome = await answered_submit(studio, "a fox that is not wanted [never]")
-    await meet(studio, job, outcome, cancel_task, studio.engine, USER, task_id)
+    await meet(studio, job, outcome, cancel_task, USER, task_id)
     assert (await studio.task(task_id)).status == "cancelled"
     studio.clock.advance(40)
     await studio.step()
@@ -82,7 +82,7 @@ async def test_a_poll_that_is_retried_after_its_task_has_ended_asks_once_and_end
     await studio.generation.cancel(USER, task_id)
     before = await studio.task(task_id)
     [(poll,)] = await studio.sql("SELECT id FROM jobs_ended WHERE kind = 'generation.poll'")
-    await studio.database.run(retry, studio.engine, str(poll))
+    await studio.database.run(retry, str(poll))
     if fault is not None:
         studio.sandbox.faults("status", status=fault, route="query")
     await studio.step()
@@ -95,7 +95,7 @@ async def test_a_submit_that_is_retried_after_its_task_has_ended_sends_nothing(s
     task_id = await studio.submit()
     await studio.generation.cancel(USER, task_id)
     [(submit,)] = await studio.sql("SELECT id FROM jobs_ended WHERE kind = 'generation.submit'")
-    await studio.database.run(retry, studio.engine, str(submit))
+    await studio.database.run(retry, str(submit))
     await studio.step()
     assert studio.sandbox.calls(route="submit") == []
     assert await studio.facts(task_id) == []

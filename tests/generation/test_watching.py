@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from longtake.clock import new_id
 from tests.generation.studio import USER
 
 if TYPE_CHECKING:
@@ -69,3 +70,18 @@ async def test_a_signal_wakes_the_rounds(studio: Studio, monkeypatch: pytest.Mon
         await studio.follow(task_id)
         shown = await asyncio.wait_for(waiting, 10)
     assert shown["status"] == "completed"
+
+
+async def test_very_many_may_be_watched_and_awaited_at_once(studio: Studio) -> None:
+    """More than a statement can have parameters."""
+    watch = studio.generation.watch
+    task_id = await studio.submit("a fox among many [never]")
+    await studio.step()
+    many = [*(new_id() for _ in range(66_000)), task_id]
+    for one in many:
+        watch.touch(one, "image")
+        watch._awaited[one].add(asyncio.Event())
+    studio.clock.advance(3)
+    await watch.round()
+    await studio.step()
+    assert len(studio.sandbox.calls(route="query")) == 1

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from longtake.errors import StorageFull, StorageRefused, StorageUnavailable
+from longtake.storage import flushing
 from longtake.storage.incoming import Incoming
 from longtake.storage.local import INCOMING, LocalStorage
 from tests.storages import chunked, keys_in
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 KEY = "results/one/token.png"
@@ -66,8 +70,6 @@ async def test_the_bytes_are_on_the_disk_before_the_name(folder: Path, monkeypat
 async def test_f22_a_disk_that_refuses_is_told_as_such_and_leaves_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, number: str, expected: type[Exception]
 ) -> None:
-    import errno
-
     code = getattr(errno, number)
 
     def refuse(_descriptor: int, _data: object) -> int:
@@ -107,3 +109,81 @@ async def test_writers_and_deleters_of_one_folder_do_not_disturb_each_other(fold
 
 async def test_there_is_no_address_of_a_file(folder: Path) -> None:
     assert await LocalStorage(folder).signed_url(KEY, 300) is None
+
+
+async def test_a_large_file_is_brought_to_the_disk_while_it_comes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flushing, "FLUSH_BYTES", 2_000_000)
+    flush, sizes = Incoming.flush, []
+
+    def noted(self: Incoming) -> None:
+        sizes.append(self._path.stat().st_size)
+        flush(self)
+
+    monkeypatch.setattr(Incoming, "flush", noted)
+    stored = await LocalStorage(folder).put_stream(KEY, chunked(b"x" * 9_000_000), "", most_bytes=10**9)
+    assert stored.size == (folder / KEY).stat().st_size == 9_000_000
+    assert sizes
+    assert sizes[0] < 9_000_000
+
+
+@pytest.mark.parametrize("moment", ["while more is written", "after the last byte"])
+async def test_f22_what_an_early_flush_met_fails_the_copy(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """The system tells it once: the fsync at the end would succeed."""
+    monkeypatch.setattr(flushing, "FLUSH_BYTES", 1_000_000)
+    last = threading.Event()
+
+    def refuse(_self: Incoming) -> None:
+        if moment == "after the last byte":
+            assert last.wait(20)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(6):
+            yield b"x" * 1_000_000
+            await asyncio.sleep(0.01)
+        last.set()
+
+    monkeypatch.setattr(Incoming, "flush", refuse)
+    storage = LocalStorage(folder)
+    with pytest.raises(StorageUnavailable):
+        await storage.put_stream(KEY, chunks(), "", most_bytes=10**9)
+    assert await storage.facts(KEY) is None
+    assert list((folder / INCOMING).iterdir()) == []
+
+
+async def test_a_file_is_not_let_go_of_while_it_is_brought_to_the_disk(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its descriptor may be another file's a moment later."""
+    monkeypatch.setattr(flushing, "FLUSH_BYTES", 1_000_000)
+    begun, go_on, steps = threading.Event(), threading.Event(), []
+    discard = Incoming.discard
+
+    def slowly(_self: Incoming) -> None:
+        begun.set()
+        assert go_on.wait(20)
+        steps.append("flushed")
+
+    def noted(self: Incoming) -> None:
+        steps.append("discarded")
+        discard(self)
+
+    async def endless() -> AsyncIterator[bytes]:
+        yield b"x" * 2_000_000
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Incoming, "flush", slowly)
+    monkeypatch.setattr(Incoming, "discard", noted)
+    putting = asyncio.create_task(LocalStorage(folder).put_stream(KEY, endless(), "", most_bytes=10**9))
+    assert await asyncio.to_thread(begun.wait, 20)
+    putting.cancel()
+    await asyncio.wait({putting}, timeout=0.2)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await putting
+    assert steps == ["flushed", "discarded"]
+    assert list((folder / INCOMING).iterdir()) == []

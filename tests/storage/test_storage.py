@@ -166,3 +166,14 @@ async def test_a_store_that_works_passes_its_check_and_keeps_nothing_of_it(stora
     await storage.check()
     assert await keys_in(storage, "probes") == []
     await storage.close()
+
+
+async def test_of_several_keys_those_with_an_object_are_told_in_their_order(storage: Storage) -> None:
+    keys = [f"posters/one.{ending}" for ending in ("webp", "png", "jpg", "gif")]
+    assert await storage.existing(keys) == []
+    for key in ("posters/one.jpg", "posters/one.webp"):
+        await storage.put(key, b"the bytes", "image/jpeg")
+    assert await storage.existing(keys) == ["posters/one.webp", "posters/one.jpg"]
+    assert await storage.existing([]) == []
+    with pytest.raises(ObjectKeyInvalid):
+        await storage.existing([keys[0], "../outside"])

@@ -10,6 +10,7 @@ from longtake import Engine, open_database
 from longtake.engine.events import read_events
 from longtake.errors import InvalidActionArgument
 from longtake.operator import perform
+from tests.engine.stage import until_readable
 from tests.vault.stage import CANARY, rows, vault_of
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ async def test_operators_set_secrets_and_the_log_of_what_they_did_has_no_value(
     done = await perform(engine, "secrets.set", {"name": "kie_api_key", "value": f" {CANARY}\n"}, services)
     listed = await perform(engine, "secrets.list", {}, services)
     assert await database.read(services["vault"].get, "kie_api_key") == CANARY
+    await until_readable(database)
     (event,) = await database.read(read_events)
     assert event.data == {"arguments": {"name": "kie_api_key", "value": "***"}}
     assert CANARY not in f"{done}{listed}{event}"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +15,7 @@ from longtake.accounts.api_keys import PREFIX, digest, find_key, note_use
 from longtake.accounts.callers import SCOPES_OF_ROLE, Caller
 from longtake.accounts.claims import LONGEST_USER_ID, Expected, is_user_id, not_valid
 from longtake.accounts.key_sets import PublishedKeys, from_address, from_file
-from longtake.accounts.rates import RateLimits
+from longtake.accounts.rates import TOO_MANY_REFUSED, RateLimits, household
 from longtake.accounts.tokens import SharedSecret, Tokens
 from longtake.errors import Forbidden, LongtakeError, NetError, Unauthorized
 
@@ -27,15 +30,59 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 ACTING_FOR = "longtake-user"
+MOST_KNOWN = 50_000
 
 
 class Authenticator:
     """Knows callers by their tokens and keys, and how often each of them has asked."""
 
-    def __init__(self, database: Database, tokens: Tokens, rates: RateLimits) -> None:
+    def __init__(
+        self, database: Database, tokens: Tokens, rates: RateLimits, refusals: RateLimits | None = None
+    ) -> None:
         self._database = database
         self._tokens = tokens
         self._rates = rates
+        self._refusals = refusals
+        #: Digests of credentials that were right, the latest last: whoever sends one again guesses nothing.
+        self._known: OrderedDict[bytes, None] = OrderedDict()
+
+    async def identify_from(self, address: str, headers: Mapping[str, str]) -> Caller:
+        """Return who asks, as `identify` does; where too much was refused from an address, nothing new is looked at.
+
+        A stranger behind the same address, or behind a proxy that nobody declared, locks out nobody who is in.
+        """
+        shown = headers.get("authorization")
+        if self._refusals is None or shown is None:
+            return await self.identify(headers)
+        place, mark = household(address), hashlib.sha256(shown.encode(errors="replace")).digest()
+        if mark not in self._known:
+            self._refusals.check(place)
+        try:
+            caller = await self.identify(headers)
+        except Unauthorized:
+            self._known.pop(mark, None)
+            self._refusals.count(place)
+            raise
+        self._remember(mark)
+        return caller
+
+    def knows_secret(self, address: str, shown: str, secret: str) -> bool:
+        """Say whether what was shown is a secret of ours; wrong ones count among an address's refusals."""
+        place, mark = household(address), hashlib.sha256(shown.encode(errors="replace")).digest()
+        if self._refusals is not None and mark not in self._known:
+            self._refusals.check(place)
+        if not hmac.compare_digest(mark, hashlib.sha256(secret.encode()).digest()):
+            if self._refusals is not None:
+                self._refusals.count(place)
+            return False
+        self._remember(mark)
+        return True
+
+    def _remember(self, mark: bytes) -> None:
+        self._known[mark] = None
+        self._known.move_to_end(mark)
+        if len(self._known) > MOST_KNOWN:
+            self._known.popitem(last=False)
 
     async def identify(self, headers: Mapping[str, str]) -> Caller:
         """Return who asks; raises Unauthorized, or Forbidden when they may not act for the user they name.
@@ -93,7 +140,8 @@ def build_authenticator(
         tokens = Tokens(PublishedKeys(fetch, clock), expected, clock)
     else:
         tokens = Tokens(SharedSecret(token_secret(settings, own_secret)), expected, clock)
-    return Authenticator(database, tokens, RateLimits(settings.requests_per_minute, clock))
+    refusals = RateLimits(settings.failed_logins_per_minute, clock, sentence=TOO_MANY_REFUSED)
+    return Authenticator(database, tokens, RateLimits(settings.requests_per_minute, clock), refusals)
 
 
 def token_secret(settings: Settings, own_secret: Callable[[], bytes]) -> bytes:

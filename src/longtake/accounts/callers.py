@@ -68,7 +68,7 @@ Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
 async def current_caller(request: Request, _shown: Credentials) -> Caller:
     """Return who asks, once per request; raises Unauthorized, Forbidden or RateLimited."""
     accounts: Authenticator = request.app.state.accounts
-    caller = await accounts.identify(request.headers)
+    caller = await accounts.identify_from(request.client.host if request.client else "", request.headers)
     accounts.admit(caller)
     # From here on the request's log lines say whose it is.
     log_context.set({**log_context.get(), "user_id": caller.user_id})

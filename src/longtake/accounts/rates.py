@@ -1,7 +1,11 @@
-"""How often one user may ask: so many a minute, a tenth of that at once. Counted in this process."""
+"""How often one user may ask, and one address be refused: so many a minute, a tenth of that at once.
+
+Counted in this process.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
@@ -15,26 +19,53 @@ MINUTE = 60.0
 ROUNDING = 1e-6
 #: Users remembered; one who was forgotten starts anew, which only matters where more than these ask at once.
 MOST_USERS = 50_000
+TOO_MANY_REQUESTS = "You have sent too many requests."
+TOO_MANY_REFUSED = "Too many tokens and keys from your address were refused."
+#: Whoever has one address of IPv6 has all that begin with these bits.
+IPV6_BITS = 64
 
 
 class RateLimits:
     """Remembers for each user one time only: when all that was admitted so far would have been spread out evenly."""
 
-    def __init__(self, per_minute: int, clock: Clock, most_users: int = MOST_USERS) -> None:
+    def __init__(
+        self, per_minute: int, clock: Clock, most_users: int = MOST_USERS, sentence: str = TOO_MANY_REQUESTS
+    ) -> None:
         self._interval = MINUTE / per_minute
         self._tolerance = (max(1, per_minute // 10) - 1) * self._interval
         self._clock = clock
         self._most_users = most_users
+        self._sentence = sentence
         self._spread_until: OrderedDict[str, float] = OrderedDict()
 
     def admit(self, user_id: str) -> None:
         """Count one request, or raise RateLimited; a refused one is not counted."""
-        now = self._clock.monotonic()
-        until = max(self._spread_until.get(user_id, now), now)
-        wait = until - now - self._tolerance
+        self.check(user_id)
+        self.count(user_id)
+
+    def check(self, user_id: str) -> None:
+        """Raise RateLimited if one more would be too many."""
+        wait = self._spread_until.get(user_id, 0.0) - self._clock.monotonic() - self._tolerance
         if wait > ROUNDING:
-            raise RateLimited("You have sent too many requests.", retry_after=round(wait, 3))
-        self._spread_until[user_id] = until + self._interval
+            raise RateLimited(self._sentence, retry_after=round(wait, 3))
+
+    def count(self, user_id: str) -> None:
+        """Count one."""
+        now = self._clock.monotonic()
+        self._spread_until[user_id] = max(self._spread_until.get(user_id, now), now) + self._interval
         self._spread_until.move_to_end(user_id)
         if len(self._spread_until) > self._most_users:
             self._spread_until.popitem(last=False)
+
+
+def household(address: str) -> str:
+    """Return what a limit by address counts by: the address, or of IPv6 the part that one household shares."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.ip_network((int(found), IPV6_BITS), strict=False))

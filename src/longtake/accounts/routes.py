@@ -1,4 +1,4 @@
-"""`/v1/keys`: a user's own API keys."""
+"""`/v1/me` and `/v1/keys`: who one is here, and one's own API keys."""
 
 from __future__ import annotations
 
@@ -31,6 +31,18 @@ _EXAMPLE: dict[str, Any] = {
     "expires_at": None,
     "last_used_at": None,
 }
+
+
+class Me(BaseModel):
+    """Who asks, as the token or key says."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"user_id": "ada", "role": "user", "scopes": ["generate", "read"]}]}
+    )
+
+    user_id: str
+    role: str
+    scopes: list[str] = Field(description="What the token or key may do.")
 
 
 def _check_printable(text: str) -> str:
@@ -97,9 +109,16 @@ class KeyList(BaseModel):
 
 def build_routes(database: Database) -> APIRouter:
     """Return the routes."""
-    router = APIRouter(prefix="/v1/keys", tags=["keys"], route_class=StrictRoute)
+    router = APIRouter(prefix="/v1", tags=["accounts"], route_class=StrictRoute)
 
-    @router.post("", status_code=201, summary="Make an API key", responses=problems(*CALLER, *BODY, "STATE_CONFLICT"))
+    @router.get("/me", summary="Say who you are", responses=problems(*CALLER))
+    async def show_me(caller: Asking) -> Me:
+        """Say whose the token or key is, and what it may do. It needs no scope: it tells nothing that is not in it."""
+        return Me(user_id=caller.user_id, role=caller.role, scopes=sorted(caller.scopes))
+
+    @router.post(
+        "/keys", status_code=201, summary="Make an API key", responses=problems(*CALLER, *BODY, "STATE_CONFLICT")
+    )
     async def create(wanted: KeyRequest, caller: Asking) -> CreatedKey:
         """Make a key for a machine. It acts as you, within its scopes, until it expires or is revoked."""
         caller.require(GENERATE)
@@ -111,14 +130,16 @@ def build_routes(database: Database) -> APIRouter:
         row = await database.run(create_key, new, caller.user_id, wanted.name, role, scopes, days)
         return CreatedKey(key=new.key, **_shown(row))
 
-    @router.get("", summary="List your API keys", responses=problems(*CALLER))
+    @router.get("/keys", summary="List your API keys", responses=problems(*CALLER))
     async def list_own(caller: Asking) -> KeyList:
         """List your keys that are not revoked, the newest first. The keys themselves are not shown."""
         caller.require(READ)
         rows = await database.read(list_keys, caller.user_id, as_user=caller.user_id)
         return KeyList(keys=[ShownKey(**_shown(row)) for row in rows])
 
-    @router.delete("/{key_id}", status_code=204, summary="Revoke an API key", responses=problems(*CALLER, "NOT_FOUND"))
+    @router.delete(
+        "/keys/{key_id}", status_code=204, summary="Revoke an API key", responses=problems(*CALLER, "NOT_FOUND")
+    )
     async def revoke(key_id: Annotated[str, Path(examples=[_ID])], caller: Asking) -> None:
         """End one of your keys for good; the next request with it is refused."""
         caller.require(GENERATE)

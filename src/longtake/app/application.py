@@ -16,6 +16,7 @@ from pathlib import Path
 
 from longtake.alerts import Severity, raise_alert
 from longtake.app.capabilities import Capabilities
+from longtake.assets.own_address import note_own_address
 from longtake.clock import Clock, SystemClock
 from longtake.db import Database, Transaction
 from longtake.engine.engine import Engine
@@ -26,7 +27,7 @@ from longtake.engine.prune import prune_kind, prune_schedule
 from longtake.engine.schedules import Schedule
 from longtake.engine.worker import Worker
 from longtake.errors import InvalidApplication
-from longtake.generation.new_keys import try_lanes_again
+from longtake.provider_lanes import try_lanes_again
 from longtake.settings import Settings
 from longtake.vault import KeySource, RootSecret, Vault
 
@@ -63,6 +64,7 @@ class Application:
             lambda: self.root_secret.derive("links"),
             self.clock,
             source or random.Random(),
+            self.vault,
         )
         self.add(
             kinds=self.capabilities.kinds(),
@@ -115,13 +117,15 @@ class Application:
         try:
             await self.capabilities.storage.check()
             await self._try_lanes_again()
+            await self.database.run(note_own_address, self.settings.public_url)
             async with self.keys.kept_fresh():
                 yield
         finally:
             await self.capabilities.close()
 
     async def _try_lanes_again(self) -> None:
-        await self.database.run(try_lanes_again, self.capabilities.providers)
+        lanes = frozenset(lane.name for lane in self.capabilities.keyed_lanes())
+        await self.database.run(try_lanes_again, self.capabilities.asked, lanes)
 
     def worker(self) -> Worker:
         """Return a worker with this process's settings."""

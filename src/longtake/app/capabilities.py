@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from longtake.asset_registry import Asset, AssetLinks
+from longtake.app.catalogue_parts import CatalogueParts
+from longtake.app.scene_models import OfferedSceneModels
+from longtake.app.task_sources import TaskSources
+from longtake.asset_registry import AssetLinks
+from longtake.assets import adding_routes
+from longtake.assets import deleting_routes as asset_deleting_routes
 from longtake.assets import routes as asset_routes
+from longtake.assets.adding import Adding
+from longtake.assets.cloudflare import CloudflareFrames
+from longtake.assets.deleting import Deleting
 from longtake.assets.jobs import MIRROR_LANE, Mirror
+from longtake.assets.orphans import Orphans
+from longtake.assets.previews import PREVIEW_LANE, Previews
 from longtake.assets.references import References
-from longtake.assets.sources import FreshSource
+from longtake.assets.stills import Stills
+from longtake.assets.sweeping import Sweeping as AssetSweeping
+from longtake.assets.thumbnails import THUMBNAIL_LANE, Thumbnails
 from longtake.clock import Clock
 from longtake.conversations import routes as conversation_routes
 from longtake.credits import routes as credit_routes
@@ -21,29 +34,51 @@ from longtake.engine.kinds import JobKind
 from longtake.engine.lanes import Lane
 from longtake.engine.schedules import Schedule
 from longtake.errors import SettingsError
+from longtake.frames import Decoders
 from longtake.generation import routes as generation_routes
 from longtake.generation.attaching import Attaching
+from longtake.generation.checking import Checking
 from longtake.generation.creation import Limits
+from longtake.generation.deleting import require_unused
 from longtake.generation.estimates import Estimates
+from longtake.generation.leaving import Leaving
 from longtake.generation.losses import refund_lost
 from longtake.generation.models import load_models
+from longtake.generation.outlook import Outlooks
 from longtake.generation.polling import Polling
 from longtake.generation.references import ReferenceLoader
 from longtake.generation.requests import Offer
+from longtake.generation.retention import Retention
 from longtake.generation.service import Generation
 from longtake.generation.sources import Sources
 from longtake.generation.submitting import Submitting
 from longtake.generation.sweeping import Sweeping
-from longtake.generation.trouble import Breaker
 from longtake.generation.views import Task
 from longtake.generation.watching import Watch
+from longtake.live import routes as live_routes
+from longtake.live.feed import Feed
+from longtake.live.streams import StreamLimits, Streams
 from longtake.net import HttpClient
 from longtake.providers.registry import build_providers, lanes_of
+from longtake.providers.trouble import Breaker
+from longtake.scenes import routes as scene_routes
+from longtake.scenes.deleting import remove_runs_of
+from longtake.scenes.making import Making
+from longtake.scenes.pace import scene_lane
+from longtake.scenes.service import Scenes
 from longtake.settings import Settings
 from longtake.storage import open_storage
+from longtake.web import processing, snapshot
+from longtake.webhooks import pruning as webhook_pruning
+from longtake.webhooks import routes as webhook_routes
+from longtake.webhooks.delivering import WEBHOOK_LANE, Delivering
+from longtake.webhooks.dispatching import Dispatcher
+from longtake.webhooks.service import Webhooks
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
+
+    from longtake.vault import Vault
 
 
 class Capabilities:
@@ -58,20 +93,38 @@ class Capabilities:
         link_secret: Callable[[], bytes],
         clock: Clock,
         source: random.Random,
+        vault: Vault,
     ) -> None:
         self._settings = settings
         self._database = database
         self._engine = engine
         self._clock = clock
         self._link_secret = link_secret
+        self._vault = vault
         self.client = HttpClient(allowed_addresses=settings.allow_addresses.split(","))
         self.storage = open_storage(settings)
+        self.decoders = Decoders(settings.decoders or os.cpu_count() or 1)
         self.providers = build_providers(settings, self.client, key_of, clock)
         self.models = load_models(Path(settings.models_file) if settings.models_file else None)
         unknown = sorted({model.provider for model in self.models.values()} - set(self.providers))
         if unknown:
             raise SettingsError(f"LONGTAKE_MODELS_FILE: there is no provider {unknown[0]!r}.")
+        self.scene_models = OfferedSceneModels(self.models, self.providers)
         self._breaker, self._random = Breaker(), source
+        self.catalogue = CatalogueParts(
+            settings,
+            database,
+            engine,
+            key_of,
+            self.client,
+            self.storage,
+            self.decoders,
+            clock,
+            self._breaker,
+            source,
+        )
+        self.feed = Feed(database, clock)
+        self.streams = Streams(database, self.feed, clock, StreamLimits(settings.streams_per_user, settings.streams))
 
     def links(self, own_url: str = "") -> AssetLinks:
         """Return the maker of links; without a public address they lead to this very server."""
@@ -93,38 +146,107 @@ class Capabilities:
             self._random,
         )
         attaching = Attaching(database, engine, self.providers, self.models, self._breaker, self._random)
+        polling = Polling(engine, self.providers, self._breaker, self._random)
+        sweeping = Sweeping(database, engine, self.providers)
+        checking = Checking(database, self.providers)
+        delivering = Delivering(database, self.client, self._vault, self._clock)
+        kinds = [one.kind() for one in (submitting, polling, attaching, sweeping, checking, delivering)]
+        pruning = webhook_pruning.prune_kind(database, self._settings.webhook_days)
+        media, removing = self._media_kinds(), self._removing_kinds()
+        return [*kinds, self._making().kind(), *media, *removing, *self.catalogue.kinds(), pruning]
+
+    def _making(self) -> Making:
+        return Making(
+            self._database,
+            self.providers,
+            self.scene_models,
+            self.storage,
+            self._breaker,
+            self._clock,
+            self._random,
+        )
+
+    def _media_kinds(self) -> list[JobKind]:
+        """Return what is done with finished media."""
+        database, sources = self._database, TaskSources(Sources(self._database, self.providers))
         mirror = Mirror(
             database,
             self.storage,
             self.client,
             most_bytes=self._settings.asset_bytes,
-            sources=_TaskSources(Sources(database, self.providers)),
+            sources=sources,
             on_lost=refund_lost,
             random_source=self._random,
         )
-        polling = Polling(engine, self.providers, self._breaker, self._random)
-        sweeping = Sweeping(database, engine, self.providers)
-        return [one.kind() for one in (submitting, polling, attaching, sweeping, mirror)]
+        stills = Stills(self.storage, self.client, self.decoders, sources, self._cloudflare())
+        thumbnails = Thumbnails(database, self._engine, self.storage, stills)
+        previews = Previews(database, self.storage, self.decoders)
+        sweeping = AssetSweeping(database, self._engine)
+        return [one.kind() for one in (mirror, thumbnails, previews, sweeping)]
+
+    def _cloudflare(self) -> CloudflareFrames | None:
+        if self._settings.thumbnail_method != "cloudflare":
+            return None
+        if not self._settings.cloudflare_media_zone:
+            raise SettingsError("LONGTAKE_THUMBNAIL_METHOD is cloudflare, but LONGTAKE_CLOUDFLARE_MEDIA_ZONE is empty.")
+        return CloudflareFrames(self.client, self.decoders, self._settings.cloudflare_media_zone)
+
+    def _removing_kinds(self) -> list[JobKind]:
+        """Return what takes rows and files away."""
+        deleting = Deleting(self._database, self.storage)
+        leaving = Leaving(self._database, self._engine, [remove_runs_of])
+        return [one.kind() for one in (deleting, leaving, self._orphans(), self._retention())]
+
+    def _orphans(self) -> Orphans:
+        return Orphans(self._database, self.storage, self._clock)
+
+    def _retention(self) -> Retention:
+        return Retention(self._database, self._engine, self._settings.task_days)
 
     def lanes(self) -> list[Lane]:
         """Return all lanes."""
-        return [*lanes_of(self.providers), MIRROR_LANE]
+        media = [MIRROR_LANE, THUMBNAIL_LANE, PREVIEW_LANE]
+        return [*self.provider_lanes(), *media, WEBHOOK_LANE, *self.catalogue.lanes()]
+
+    def provider_lanes(self) -> list[Lane]:
+        """Return the lanes in which providers are asked."""
+        pace = (self._settings.scenes_per_minute, self._settings.scenes_at_once)
+        return [*lanes_of(self.providers), *(scene_lane(one, *pace) for one in self.scene_models.accounts())]
+
+    def keyed_lanes(self) -> list[Lane]:
+        """Return the lanes that stand still without a key."""
+        return [*self.provider_lanes(), self.catalogue.tmdb.lane]
+
+    @property
+    def asked(self) -> list[str]:
+        """Return the names of all that are asked with a key."""
+        return [*self.providers, self.catalogue.tmdb.name]
 
     def schedules(self) -> list[Schedule]:
         """Return all schedules."""
-        return [Sweeping(self._database, self._engine, self.providers).schedule()]
+        sweeping = Sweeping(self._database, self._engine, self.providers)
+        checking = Checking(self._database, self.providers)
+        copies = AssetSweeping(self._database, self._engine)
+        sweeps = [one.schedule() for one in (sweeping, copies, checking, self._orphans(), self._retention())]
+        return [*sweeps, webhook_pruning.prune_schedule(), *self.catalogue.schedules()]
+
+    def dispatcher(self) -> Dispatcher:
+        """Return what reads the log of events for webhooks, beside a worker."""
+        return Dispatcher(self._database, self._engine)
 
     def generation(self, own_url: str = "") -> Generation:
         """Return what the routes of generation need."""
         settings, database, engine = self._settings, self._database, self._engine()
+        estimates = Estimates(database, self._clock, list(self.models))
         return Generation(
             database=database,
             engine=engine,
             offer=Offer(self.models, self.providers),
             providers=self.providers,
             limits=Limits(settings.unfinished_tasks, settings.queue_seconds),
-            watch=Watch(database, engine, self._clock),
-            estimates=Estimates(database, self._clock, list(self.models)),
+            watch=Watch(database, self._clock, self.feed),
+            estimates=estimates,
+            outlooks=Outlooks(database, self._clock, estimates),
             links=self.links(own_url),
             reachable=bool(settings.public_url),
             storage_signs=self.storage.signs,
@@ -136,15 +258,38 @@ class Capabilities:
         most_bytes = self._settings.reference_bytes
         return [
             generation_routes.build_routes(generation),
+            scene_routes.build_routes(self.scenes(generation)),
+            snapshot.build_routes(generation),
+            processing.build_routes(self._processing(generation.engine)),
             conversation_routes.build_routes(self._database),
             credit_routes.build_routes(self._database),
+            webhook_routes.build_routes(Webhooks(self._database, self._engine, self.client, self._vault, self._clock)),
+            live_routes.build_routes(self.streams),
+            asset_deleting_routes.build_routes(self._database, generation.engine, require_unused),
+            adding_routes.build_routes(self._database, generation.engine, generation.links, self._adding()),
             asset_routes.build_routes(
                 self._database, self.storage, generation.links, references, reference_bytes=most_bytes
             ),
+            *self.catalogue.routers(),
         ]
+
+    def scenes(self, generation: Generation) -> Scenes:
+        """Return what the routes of scenes need."""
+        most = self._settings.unfinished_tasks
+        return Scenes(self._database, generation.engine, self.scene_models, generation.links, most)
+
+    def _processing(self, engine: Engine) -> processing.Processing:
+        settings = self._settings
+        return processing.Processing(
+            engine, settings.internal_secret, self.dispatcher, settings.lease_seconds, settings.worker_concurrency
+        )
+
+    def _adding(self) -> Adding:
+        return Adding(self._database, self.client, self._settings.unfinished_imports)
 
     async def close(self) -> None:
         """Let go of connections."""
+        await self.decoders.close()
         await self.client.close()
         await self.storage.close()
 
@@ -155,17 +300,3 @@ class Capabilities:
         """Return where the provider may tell of the task; None when nobody outside can reach us."""
         base = self._settings.public_url.rstrip("/")
         return f"{base}/v1/callbacks/{task.provider}?reference={task.reference}" if base else None
-
-
-class _TaskSources:
-    """What mirroring asks, answered by generation: the two capabilities do not know each other."""
-
-    def __init__(self, sources: Sources) -> None:
-        self._sources = sources
-
-    async def download_headers(self, asset: Asset) -> Mapping[str, str]:
-        return await self._sources.headers(asset)
-
-    async def fresh(self, asset: Asset) -> FreshSource | None:
-        renewed = await self._sources.renew(asset)
-        return None if renewed is None else FreshSource(renewed.url, renewed.headers, renewed.expires_in)

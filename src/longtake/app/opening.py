@@ -10,8 +10,10 @@ import structlog
 
 from longtake.db import Database, open_database
 from longtake.db.migrate import MigrationStatus, migrate_up, migration_status, require_current_schema
+from longtake.db.role_setup import set_up_roles
+from longtake.db.roles import require_bound_role, require_rights
 from longtake.db.urls import is_sqlite, sqlite_path
-from longtake.errors import DatabaseOwned, DatabaseUnavailable
+from longtake.errors import DatabaseOwned, DatabaseUnavailable, RightsMissing, RoleTooPowerful
 from longtake.redaction import redact_text
 from longtake.settings import Settings
 
@@ -37,8 +39,35 @@ def open_for_service(settings: Settings, owner: str) -> Database:
             patiently(migrate_up, settings.database_url)
             log.info("tables brought up to date", action="migrate", migrations=pending)
     else:
-        clearly(settings.database_url, lambda: require_current_schema(settings.database_url))
+        clearly(settings.database_url, lambda: _require_readable_schema(settings.database_url))
+        require_plain_role(settings)
     return patiently(lambda url: _open(settings, url, owner), settings.database_url)
+
+
+def require_plain_role(settings: Settings) -> None:
+    """Refuse to serve as a role that row level security does not bind, or that cannot take on those it binds."""
+    require_rights(settings.database_url)
+    try:
+        require_bound_role(settings.database_url)
+    except RoleTooPowerful as error:
+        if not settings.allow_superuser:
+            raise
+        log.warning("users' rows are not kept apart by the database", action="start", code=error.code, error=str(error))
+
+
+def _require_readable_schema(url: str) -> None:
+    try:
+        require_current_schema(url)
+    except RightsMissing:
+        # Where the role lacks its membership, that is the clearer answer.
+        require_rights(url)
+        raise
+
+
+def set_up(settings: Settings, admin_url: str = "") -> list[str]:
+    """Make roles and database, if there is an administrator's address to do it with; return what was made."""
+    admin_url = admin_url or settings.admin_url.get_secret_value()
+    return set_up_roles(admin_url, settings.database_url) if admin_url else []
 
 
 def open_for_command(settings: Settings) -> Database:

@@ -6,12 +6,11 @@ the process that holds it, and only a server.json of that very process counts.
 
 import contextlib
 import json
-import os
 import re
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from longtake.app.private_file import write_private_file
 from longtake.db.ownership import lock_path
 from longtake.db.urls import sqlite_path
 from longtake.settings import Settings
@@ -30,17 +29,8 @@ class ServerFile:
 
 
 def write_server_file(folder: Path, server: ServerFile) -> None:
-    """Write it in one piece, never readable by others, not even for a moment."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # mkstemp makes files with mode 600.
-    descriptor, name = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=folder)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(asdict(server), file)
-        Path(name).replace(folder / FILE_NAME)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    """Write it, for the owner's eyes alone."""
+    write_private_file(folder / FILE_NAME, asdict(server))
 
 
 def read_server_file(folder: Path) -> ServerFile | None:

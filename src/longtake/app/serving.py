@@ -14,6 +14,7 @@ import uvicorn
 
 from longtake.accounts.authenticator import Authenticator, build_authenticator
 from longtake.app.application import Application
+from longtake.app.connections import HttpProtocol
 from longtake.app.opening import schema_status
 from longtake.app.process import opened, run_event_loop, until_stopped, working
 from longtake.app.public_address import check_public_address
@@ -24,7 +25,7 @@ from longtake.errors import AuthenticationRequired, CannotListen
 from longtake.generation.service import Generation
 from longtake.logs import configure_logs
 from longtake.settings import Settings
-from longtake.settings.addresses import is_loopback_name
+from longtake.settings.addresses import address_ranges, is_loopback_name, listed
 from longtake.web import Readiness, Serving, create_web
 
 log = structlog.get_logger(__name__)
@@ -81,14 +82,19 @@ async def _serve(application: Application, listener: socket.socket, *, with_work
             await stack.enter_async_context(application.ready())
             accounts = await _accounts(application)
             generation = application.capabilities.generation(server.url)
+            feed = application.capabilities.feed
+            await stack.enter_async_context(feed.running())
             await stack.enter_async_context(generation.watch.running())
             web = _web(application, generation, server, accounts, _worker_state(worker, stop))
             parts = [await stack.enter_async_context(_answering(web, listener))]
+            # Before HTTP stops, which would wait for streams that never end by themselves.
+            stack.callback(feed.farewell)
             write_server_file(folder, server)
             stack.callback(remove_server_file, folder, server)
             log.info("server started", action="start", url=server.url, database=application.database.dialect)
             stack.enter_context(_checking_public_address(application))
             if worker is not None:
+                await stack.enter_async_context(application.capabilities.dispatcher().running())
                 parts.append(await stack.enter_async_context(working(worker)))
             await until_stopped(stop, *parts)
 
@@ -148,11 +154,19 @@ def _web(
     )
     hosts = [settings.host, urlsplit(settings.public_url).hostname or settings.host]
     return uvicorn.Config(
-        create_web(serving, allowed_hosts=hosts, upload_bytes=settings.reference_bytes),
+        create_web(
+            serving,
+            allowed_hosts=hosts,
+            upload_bytes=settings.reference_bytes,
+            allowed_origins=listed(settings.allowed_origins),
+        ),
         log_config=None,
         access_log=False,
         server_header=False,
+        # Nobody else is believed about whom they ask for; left to itself uvicorn would believe all of this machine.
+        forwarded_allow_ips=address_ranges(settings.trusted_proxies),
         lifespan="off",
+        http=HttpProtocol,
         timeout_graceful_shutdown=HTTP_FAREWELL_SECONDS,
     )
 

@@ -16,7 +16,7 @@ _MESSAGE = "0199c1f2-9d11-7b0e-8f3a-5b1f0e9d2c44"
 _MOMENT = "2026-01-01T12:00:00Z"
 
 
-_SHOWN_CONVERSATION: dict[str, Any] = {
+CONVERSATION_EXAMPLE: dict[str, Any] = {
     "id": _CONVERSATION,
     "title": "Lighthouses",
     "unread": 1,
@@ -39,7 +39,7 @@ _SHOWN_MESSAGE: dict[str, Any] = {
 class ConversationView(BaseModel):
     """A conversation; `unread` counts answers that came since it was last read."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_SHOWN_CONVERSATION]})
+    model_config = ConfigDict(json_schema_extra={"examples": [CONVERSATION_EXAMPLE]})
 
     id: str
     title: str
@@ -53,7 +53,7 @@ class ConversationList(BaseModel):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"conversations": [_SHOWN_CONVERSATION], "next": f"1767268800000000_{_CONVERSATION}"}]
+            "examples": [{"conversations": [CONVERSATION_EXAMPLE], "next": f"1767268800000000_{_CONVERSATION}"}]
         }
     )
 

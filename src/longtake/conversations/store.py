@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import insert, select, tuple_, update
+from sqlalchemy import func, insert, literal_column, select, tuple_, update
 
 from longtake.clock import new_id
 from longtake.conversations.tables import conversations
@@ -16,6 +16,8 @@ from longtake.errors import NotFound
 from longtake.plain_text import check_plain_text
 
 if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement
+
     from longtake.db import Transaction
 
 TITLE_LIMIT = 200
@@ -55,6 +57,14 @@ def list_conversations(
     rows = tx.execute(query.order_by(*(column.desc() for column in order)).limit(limit + 1)).all()
     cursor = (rows[limit - 1].changed_at, str(rows[limit - 1].id)) if len(rows) > limit else None
     return [plain(row) for row in rows[:limit]], cursor
+
+
+def count_unread(tx: Transaction, user_id: str) -> int:
+    """Return how many answers the user has not read, over all conversations."""
+    # Written as the partial index has it: only conversations with something unread are looked at.
+    unread: ColumnElement[bool] = literal_column("conversations.unread > 0")
+    total = select(func.coalesce(func.sum(conversations.c.unread), 0))
+    return int(tx.execute(total.where(conversations.c.user_id == user_id, unread)).scalar_one())
 
 
 def rename_conversation(tx: Transaction, user_id: str, conversation_id: str, title: str) -> dict[str, Any]:

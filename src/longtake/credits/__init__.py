@@ -8,7 +8,7 @@ kept beside the entries and changes in the same transaction.
 from longtake.credits.audit import Finding, audit
 from longtake.credits.balances import Balance, balance
 from longtake.credits.history import HistoryPage, history
-from longtake.credits.holds import Ended, capture, end_holds, hold, release
+from longtake.credits.holds import Ended, capture, end_holds, hold, hold_each, release
 from longtake.credits.ledger import grant, refund, withdraw
 from longtake.credits.transfers import Transfer
 
@@ -25,6 +25,7 @@ __all__ = [
     "grant",
     "history",
     "hold",
+    "hold_each",
     "refund",
     "release",
     "withdraw",

@@ -115,14 +115,21 @@ HOLDS = (
     ),
 )
 
+#: All that credits are held for: tasks, and images of scenes in the words of tasks.
+_HOLDERS = """(
+    SELECT id, user_id, status FROM tasks
+    UNION ALL SELECT id, user_id, CASE WHEN status IN ('queued', 'processing') THEN 'running' ELSE status END
+    FROM image_jobs
+) AS holder"""
+
 TASKS = (
     Check(
         "HOLD_OPEN_AFTER_END",
         "The task has ended, but its credits are still held.",
-        """
-        SELECT hold.task_id, hold.user_id, NULL FROM credit_holds AS hold JOIN tasks ON tasks.id = hold.task_id
-        WHERE hold.state = 'open' AND tasks.status IN ('completed', 'failed', 'cancelled')
-        """,
+        f"""
+        SELECT hold.task_id, hold.user_id, NULL FROM credit_holds AS hold JOIN {_HOLDERS} ON holder.id = hold.task_id
+        WHERE hold.state = 'open' AND holder.status IN ('completed', 'failed', 'cancelled')
+        """,  # noqa: S608 - as above
     ),
     Check(
         "HOLD_WITHOUT_TASK",
@@ -130,34 +137,38 @@ TASKS = (
         """
         SELECT hold.task_id, hold.user_id, NULL FROM credit_holds AS hold
         WHERE hold.state = 'open' AND NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = hold.task_id)
+          AND NOT EXISTS (SELECT 1 FROM image_jobs WHERE image_jobs.id = hold.task_id)
         """,
     ),
     Check(
         "TASK_WITHOUT_HOLD",
         "The task is under way, but no credits are held for it.",
-        """
-        SELECT tasks.id, tasks.user_id, NULL FROM tasks WHERE tasks.status IN ('pending', 'running') AND NOT EXISTS (
-            SELECT 1 FROM credit_holds WHERE credit_holds.task_id = tasks.id AND credit_holds.state = 'open'
+        f"""
+        SELECT holder.id, holder.user_id, NULL FROM {_HOLDERS}
+        WHERE holder.status IN ('pending', 'running') AND NOT EXISTS (
+            SELECT 1 FROM credit_holds WHERE credit_holds.task_id = holder.id AND credit_holds.state = 'open'
         )
-        """,
+        """,  # noqa: S608
     ),
     Check(
         "TASK_NOT_CHARGED",
         "The task is completed, but its credits were not captured.",
-        """
-        SELECT tasks.id, tasks.user_id, NULL FROM tasks LEFT JOIN credit_holds ON credit_holds.task_id = tasks.id
-        WHERE tasks.status = 'completed' AND coalesce(credit_holds.state, 'released') = 'released'
-        """,
+        f"""
+        SELECT holder.id, holder.user_id, NULL
+        FROM {_HOLDERS} LEFT JOIN credit_holds ON credit_holds.task_id = holder.id
+        WHERE holder.status = 'completed' AND coalesce(credit_holds.state, 'released') = 'released'
+        """,  # noqa: S608
     ),
     Check(
         "TASK_NOT_RELEASED",
         "The task failed or was cancelled, but its credits were not given back.",
-        """
-        SELECT tasks.id, tasks.user_id, NULL FROM tasks LEFT JOIN credit_holds ON credit_holds.task_id = tasks.id
-        WHERE tasks.status IN ('failed', 'cancelled') AND coalesce(credit_holds.state, 'captured') = 'captured'
+        f"""
+        SELECT holder.id, holder.user_id, NULL
+        FROM {_HOLDERS} LEFT JOIN credit_holds ON credit_holds.task_id = holder.id
+        WHERE holder.status IN ('failed', 'cancelled') AND coalesce(credit_holds.state, 'captured') = 'captured'
           AND NOT EXISTS (SELECT 1 FROM credit_transfers AS transfer
-                          WHERE transfer.task_id = tasks.id AND transfer.kind = 'refund')
-        """,
+                          WHERE transfer.task_id = holder.id AND transfer.kind = 'refund')
+        """,  # noqa: S608
     ),
     Check(
         "REFUND_NOT_NOTED",

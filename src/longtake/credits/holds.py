@@ -60,11 +60,23 @@ class Ended:
 
 def hold(tx: Transaction, *, user_id: str, task_id: str, amount: int, request_id: str | None = None) -> None:
     """Set the price of a task aside, or refuse because the user has less; a task that costs nothing has a hold too."""
-    check_amount(amount, least=0)
-    if not tx.run(OPEN[tx.dialect], task_id=task_id, user_id=user_id, amount=amount):
-        raise StateConflict(f"Credits were held for the task {task_id} already.")
-    if amount:
-        post(tx, [Transfer(new_id(), "hold", user_id, amount, task_id, request_id=request_id)])
+    hold_each(tx, user_id=user_id, amounts={task_id: amount}, request_id=request_id)
+
+
+def hold_each(tx: Transaction, *, user_id: str, amounts: Mapping[str, int], request_id: str | None = None) -> None:
+    """Set the prices of several tasks of one user aside as ``hold`` does: all of them, or none."""
+    for task_id, amount in amounts.items():
+        check_amount(amount, least=0)
+        if not tx.run(OPEN[tx.dialect], task_id=task_id, user_id=user_id, amount=amount):
+            raise StateConflict(f"Credits were held for the task {task_id} already.")
+    post(
+        tx,
+        [
+            Transfer(new_id(), "hold", user_id, amount, task_id, request_id=request_id)
+            for task_id, amount in amounts.items()
+            if amount
+        ],
+    )
 
 
 def capture(tx: Transaction, task_ids: Sequence[str]) -> list[str]:

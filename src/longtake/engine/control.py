@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import Float, and_, case, delete, insert, literal, or_, select, update
 
-from longtake.db.dialects import NOW
+from longtake.db.dialects import NOW, later
 from longtake.engine.events import append_event
 from longtake.engine.kinds import Settlement
 from longtake.engine.leases import job_from
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SHARED = [column.name for column in jobs_ended.columns if column.name not in {"state", "ended_at", "error"}]
 
 
-def cancel(tx: Transaction, engine: Engine, job_id: str, reason: str = "cancelled") -> bool:
+def cancel(tx: Transaction, job_id: str, reason: str = "cancelled") -> bool:
     """End a live job at once, in the caller's transaction, which does what the domain needs itself.
 
     The lease is gone with the row: whatever a running handler still returns is refused, and its worker stops it at
@@ -35,19 +35,19 @@ def cancel(tx: Transaction, engine: Engine, job_id: str, reason: str = "cancelle
     if row is None:
         return False
     _end_cancelled(tx, row, reason)
-    signal_after_commit(tx, engine, "cancel")
+    tx.signal("cancel")
     return True
 
 
-def cancel_of_subject(tx: Transaction, engine: Engine, subject: str, kinds: Sequence[str], reason: str) -> None:
+def cancel_of_subject(tx: Transaction, subject: str, kinds: Sequence[str], reason: str) -> None:
     """End every live job of these kinds that is about the subject, as ``cancel`` does."""
     about = (jobs.c.subject == subject, jobs.c.kind.in_(kinds))
     # In one order, so that two who cancel the same cannot deadlock.
     for job_id in sorted(tx.execute(select(jobs.c.id).where(*about)).scalars()):
-        cancel(tx, engine, job_id, reason)
+        cancel(tx, job_id, reason)
 
 
-def hurry(tx: Transaction, engine: Engine, kind: str, keys: Sequence[str], *, untroubled: bool = False) -> int:
+def hurry(tx: Transaction, kind: str, keys: Sequence[str], *, untroubled: bool = False) -> int:
     """Make waiting jobs due now: there is reason to believe that looking is worth it. Returns how many there were.
 
     ``untroubled`` leaves those alone that wait because something went wrong: their wait has a reason of its own.
@@ -57,13 +57,26 @@ def hurry(tx: Transaction, engine: Engine, kind: str, keys: Sequence[str], *, un
         waiting.append(jobs.c.error.is_(None))
     hurried = tx.execute(update(jobs).where(*waiting).values(due_at=NOW)).rowcount
     if hurried:
-        signal_after_commit(tx, engine, "jobs")
+        tx.signal("jobs")
     return hurried
 
 
-def signal_after_commit(tx: Transaction, engine: Engine, topic: str) -> None:
-    """Tell everybody about a topic once the transaction is durable; many in one transaction are one signal."""
-    tx.after_commit(_Signal(engine, topic))
+def look_again(tx: Transaction, kind: str, key: str, *, waiting: float, running: float) -> bool:
+    """Have a job run once more after it was told of news: within ``waiting`` seconds, or ``running`` if it runs now.
+
+    What a running job finds may be older than the news, so a due time after its start is a mark for the moment at
+    which it is put back (see the queues). However often this is called meanwhile, it is one more run.
+    """
+    soon = later(literal(waiting, Float))
+    waits = and_(jobs.c.state == "ready", jobs.c.due_at > soon)
+    runs = and_(jobs.c.state == "running", jobs.c.due_at <= jobs.c.started_at)
+    due_at = case((jobs.c.state == "ready", soon), else_=later(literal(running, Float)))
+    # One statement: a job that is claimed or put back at this very moment is met in one state or the other.
+    sooner = update(jobs).where(jobs.c.kind == kind, jobs.c.key == key, or_(waits, runs)).values(due_at=due_at)
+    changed = tx.execute(sooner).rowcount > 0
+    if changed:
+        tx.signal("jobs")
+    return changed
 
 
 def request_cancel(tx: Transaction, engine: Engine, job_id: str) -> str:
@@ -78,7 +91,7 @@ def request_cancel(tx: Transaction, engine: Engine, job_id: str) -> str:
         _cancel_and_settle(tx, engine, [row])
         return "cancelled"
     tx.execute(update(jobs).where(jobs.c.id == job_id).values(cancel_requested_at=NOW))
-    signal_after_commit(tx, engine, "cancel")
+    tx.signal("cancel")
     return "requested"
 
 
@@ -94,7 +107,7 @@ def carry_out_cancel(tx: Transaction, engine: Engine, job_id: str) -> None:
     _cancel_and_settle(tx, engine, tx.execute(select(jobs).where(*wanted).with_for_update(skip_locked=True)).all())
 
 
-def retry(tx: Transaction, engine: Engine, job_id: str) -> None:
+def retry(tx: Transaction, job_id: str) -> None:
     """Let a failed or cancelled job wait again, with all its attempts; its history stays."""
     ended = jobs_ended.c.id == job_id
     row = tx.execute(select(jobs_ended).where(ended).with_for_update()).first()
@@ -112,7 +125,7 @@ def retry(tx: Transaction, engine: Engine, job_id: str) -> None:
     tx.execute(delete(jobs_ended).where(ended))
     tx.execute(insert(jobs).values(**kept, **fresh))
     append_event(tx, "job.retried", subject=job_id, data={"kind": row.kind})
-    signal_after_commit(tx, engine, "jobs")
+    tx.signal("jobs")
 
 
 def pause_kind(tx: Transaction, name: str, *, paused: bool) -> None:
@@ -155,20 +168,3 @@ def _not_live(tx: Transaction, job_id: str, action: str) -> Exception:
 
 def _no_job(job_id: str) -> NotFound:
     return NotFound(f"There is no job {job_id!r}.", hint="`longtake jobs list` shows the newest; old ones are removed.")
-
-
-class _Signal:
-    """A callback that is equal to its like, so that many changes in one transaction send one signal."""
-
-    def __init__(self, engine: Engine, topic: str) -> None:
-        self._engine = engine
-        self._topic = topic
-
-    def __call__(self) -> None:
-        self._engine.database.signals.send(self._topic)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Signal) and other._topic == self._topic
-
-    def __hash__(self) -> int:
-        return hash(self._topic)

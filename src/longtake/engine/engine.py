@@ -118,7 +118,7 @@ class Engine:
         rows = [self._row(tx, request) for request in requests]
         inserted = self.queue.insert(tx, rows)
         if inserted:
-            tx.after_commit(self._tell_workers)
+            tx.signal("jobs")
         if len(inserted) == len(rows):
             return [Enqueued(row.id, created=True) for row in rows]
         return [Enqueued(row.id, created=True) if row.id in inserted else self._twin(tx, row) for row in rows]
@@ -164,11 +164,8 @@ class Engine:
             if found is not None:
                 return Enqueued(found, created=found == row.id)
             if self.queue.insert(tx, [row]):
-                tx.after_commit(self._tell_workers)
+                tx.signal("jobs")
                 return Enqueued(row.id, created=True)
-
-    def _tell_workers(self) -> None:
-        self.database.signals.send("jobs")
 
     # -- what workers do -----------------------------------------------------------------------------------------
 

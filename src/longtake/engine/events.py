@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from longtake.db.dialects import POSTGRESQL, text_to_instant
+from longtake.db.dialects import POSTGRESQL, SQLITE, text_to_instant
 from longtake.engine.queue_postgresql import arrays
 
 if TYPE_CHECKING:
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from longtake.db import Transaction
+
+
+#: Told once events of users are durable.
+TOPIC = "events"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,11 @@ class Event:
     subject: str | None
     user_id: str | None
     data: Any
+
+    @property
+    def place(self) -> str:
+        """The cursor as callers see it, on the stream and in webhooks."""
+        return f"{self.cursor[0]}.{self.cursor[1]}"
 
 
 def append_event(
@@ -52,6 +61,8 @@ TELL_SQLITE = "INSERT INTO events (at, type, subject, user_id, data) VALUES (now
 
 def append_events(tx: Transaction, rows: Sequence[tuple[str, str | None, str | None, Any]]) -> None:
     """Write many events, each (type, subject, user id, data), in few statements: for what settles in batches."""
+    if any(user_id is not None for _kind, _subject, user_id, _data in rows):
+        tx.signal(TOPIC)
     written = [
         (kind, subject, user_id, None if data is None else orjson.dumps(data).decode())
         for kind, subject, user_id, data in rows
@@ -74,6 +85,29 @@ WHERE sequence > ? ORDER BY sequence LIMIT ?
 """
 
 
+READ_USER_POSTGRESQL = """
+SELECT transaction_id::text::bigint, sequence, at, type, subject, user_id, data FROM events
+WHERE user_id = %s AND (transaction_id, sequence) > (%s::text::xid8, %s)
+  AND (transaction_id, sequence) <= (%s::text::xid8, %s) AND transaction_id < pg_snapshot_xmin(pg_current_snapshot())
+ORDER BY events.transaction_id, events.sequence LIMIT %s
+"""
+
+# The transaction's number is always 0 here; it is asked for because it stands in the index.
+READ_USER_SQLITE = """
+SELECT transaction_id, sequence, at, type, subject, user_id, data FROM events
+WHERE user_id = ? AND transaction_id = 0 AND sequence > ? AND sequence <= ? ORDER BY sequence LIMIT ?
+"""
+
+# A number of this server's past: one that a copied database brought from another server says nothing here.
+FORGOTTEN = {
+    SQLITE: "SELECT transaction_id, sequence FROM events_forgotten",
+    POSTGRESQL: """
+SELECT transaction_id, sequence FROM events_forgotten
+WHERE transaction_id < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+""",
+}
+
+
 def read_events(tx: Transaction, after: tuple[int, int] = (0, 0), limit: int = 500) -> list[Event]:
     """Return the events after the cursor that no open transaction can still come before.
 
@@ -84,6 +118,22 @@ def read_events(tx: Transaction, after: tuple[int, int] = (0, 0), limit: int = 5
         rows = tx.sql(READ_POSTGRESQL, (after[0], after[1], limit))
         return [Event((row[0], row[1]), *row[2:]) for row in rows]
     return [_from_sqlite(row) for row in tx.sql(READ_SQLITE, (after[1], limit))]
+
+
+def read_events_of(
+    tx: Transaction, user_id: str, after: tuple[int, int], until: tuple[int, int], limit: int
+) -> list[Event]:
+    """Return one user's events after a cursor and up to another, by the index that is kept for it."""
+    if tx.dialect == POSTGRESQL:
+        rows = tx.sql(READ_USER_POSTGRESQL, (user_id, *after, *until, limit))
+        return [Event((row[0], row[1]), *row[2:]) for row in rows]
+    return [_from_sqlite(row) for row in tx.sql(READ_USER_SQLITE, (user_id, after[1], until[1], limit))]
+
+
+def forgotten_until(tx: Transaction) -> tuple[int, int]:
+    """Return the cursor of the last event that was removed: a reader before it has missed something."""
+    rows = tx.sql(FORGOTTEN[tx.dialect])
+    return (rows[0][0], rows[0][1]) if rows else (0, 0)
 
 
 def _from_sqlite(row: tuple[Any, ...]) -> Event:

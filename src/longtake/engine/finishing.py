@@ -14,7 +14,7 @@ from longtake.engine.verdicts import judge, unsettled
 from longtake.redaction import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from longtake.engine.engine import Engine
     from longtake.engine.queue import QueueName
@@ -29,9 +29,10 @@ BATCH = 200
 class Finishing:
     """A worker's verdicts that are not committed yet."""
 
-    def __init__(self, engine: Engine, rhythm: Rhythm) -> None:
+    def __init__(self, engine: Engine, rhythm: Rhythm, on_written: Callable[[Verdict], None] | None = None) -> None:
         self._engine = engine
         self._rhythm = rhythm
+        self._on_written = on_written
         #: Whose verdicts these are; set by whoever registers the worker.
         self.worker = ""
         self._waiting: list[Verdict] = []
@@ -82,11 +83,19 @@ class Finishing:
             for verdict in verdicts:
                 await self._settle_alone(verdict)
             claim = Claim()
+        else:
+            self._written(verdicts)
         finally:
             for verdict in verdicts:
                 self._under_way.pop(verdict.job.id, None)
         self._rhythm.free_lanes({verdict.job.lane for verdict in verdicts})
         return claim
+
+    def _written(self, verdicts: Sequence[Verdict]) -> None:
+        """Tell whoever wants to know what has been written; those whose lease was lost are among them."""
+        if self._on_written is not None:
+            for verdict in verdicts:
+                self._on_written(verdict)
 
     async def _settle_alone(self, verdict: Verdict) -> None:
         """Settle one verdict; when its effects cannot be written, try again later by its kind's policy."""
@@ -94,6 +103,7 @@ class Finishing:
         job, worker = verdict.job, self.worker
         try:
             await run(finish, [verdict])
+            self._written([verdict])
         except PASSING:
             self.add(verdict)
         except Exception as error:
@@ -103,6 +113,7 @@ class Finishing:
             again = judge(kind, job, Retry("SETTLE_FAILED", text), worker, self._engine.random)
             try:
                 await run(finish, [again])
+                self._written([again])
             except PASSING:
                 self.add(verdict)
             except Exception:

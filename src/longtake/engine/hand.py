@@ -196,9 +196,13 @@ class Hand:
         self._conclude(one, None)
         return False
 
+    def close(self) -> None:
+        """Begin nothing more: what a claim under way still brings is given back."""
+        self._closing = True
+
     async def wind_down(self, grace: float) -> None:
         """Let what runs finish within the grace, then give it back unspent."""
-        self._closing = True
+        self.close()
         if running := [one.task for one in self._jobs.values() if one.task is not None]:
             await asyncio.wait(running, timeout=grace)
         for one in self.all():

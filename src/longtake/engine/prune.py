@@ -43,11 +43,22 @@ LAST_ID = str(uuid.UUID(int=2**128 - 1))
 # their place in the table: no plan can go wrong with that, however old the statistics are.
 EVENTS_PAGE = {
     SQLITE: """
-SELECT transaction_id, sequence, rowid, at < ? FROM events WHERE sequence > ? ORDER BY sequence LIMIT ?
+SELECT transaction_id, sequence, rowid, at < ?, 1 FROM events WHERE sequence > ? ORDER BY sequence LIMIT ?
 """,
     POSTGRESQL: """
-SELECT transaction_id::text::bigint, sequence, ctid::text, at < %s FROM events
+SELECT transaction_id::text::bigint, sequence, ctid::text, at < %s,
+    transaction_id < pg_snapshot_xmin(pg_current_snapshot())
+FROM events
 WHERE (transaction_id, sequence) > (%s::text::xid8, %s) ORDER BY events.transaction_id, events.sequence LIMIT %s
+""",
+}
+# The last that was removed; on PostgreSQL a number that is none of this server's past is as good as none.
+FORGET = {
+    SQLITE: "UPDATE events_forgotten SET transaction_id = ?, sequence = ? WHERE (transaction_id, sequence) < (?, ?)",
+    POSTGRESQL: """
+UPDATE events_forgotten SET transaction_id = %s, sequence = %s
+WHERE (transaction_id, sequence) < (%s, %s)
+    OR transaction_id >= pg_snapshot_xmin(pg_current_snapshot())::text::bigint
 """,
 }
 REMOVE_EVENTS = {SQLITE: ("events", "rowid", ""), POSTGRESQL: ("events", "ctid", "tid")}
@@ -114,7 +125,7 @@ def _page(tx: Transaction, after: str, end: str, cutoff: datetime) -> tuple[list
 
 
 def _prune_events(tx: Transaction, place: Place, cutoff: datetime) -> Place | None:
-    """Remove a page's old events. They stand in order of time, so a page without any is the end."""
+    """Remove a page's old events, and say how far. They stand in order of time, so a page without any is the end."""
     transaction_id, sequence = (int(part) for part in place.after.split(":"))
     if tx.dialect == SQLITE:
         rows = tx.sql(EVENTS_PAGE[SQLITE], (instant_to_text(cutoff), sequence, PAGE))
@@ -124,6 +135,9 @@ def _prune_events(tx: Transaction, place: Place, cutoff: datetime) -> Place | No
     if not old:
         return None
     _remove(tx, *REMOVE_EVENTS[tx.dialect], old)
+    removed = [row[:2] for row in rows if row[3] and row[4]]
+    if removed:
+        tx.sql(FORGET[tx.dialect], (*removed[-1], *removed[-1]))
     return Place(EVENTS, f"{rows[-1][0]}:{rows[-1][1]}", place.removed + len(old))
 
 

@@ -102,7 +102,10 @@ WITH given AS (
                  outcome)
 ), back AS (
     UPDATE jobs SET state = 'ready', lease_token = NULL, worker = NULL, alone = false,
-        due_at = now() + make_interval(secs => given.delay), attempt = given.attempt, crashes = given.crashes,
+        -- A due time after its start was set while it ran: then it is due by that time.
+        due_at = least(now() + make_interval(secs => given.delay),
+                       CASE WHEN jobs.due_at > jobs.started_at THEN jobs.due_at END),
+        attempt = given.attempt, crashes = given.crashes,
         snoozes = jobs.snoozes + given.snoozed::int,
         memo = CASE WHEN given.keep_memo THEN jobs.memo ELSE given.memo::jsonb END,
         error = CASE WHEN given.keep_error THEN jobs.error ELSE given.error::jsonb END

@@ -99,7 +99,10 @@ FROM json_each(?) AS ran CROSS JOIN jobs ON jobs.id = ran.value ->> 0
 REMOVE = "DELETE FROM jobs WHERE id IN (SELECT value ->> 0 FROM json_each(?))"
 
 PUT_BACK = """
-UPDATE jobs SET state = 'ready', lease_token = NULL, worker = NULL, alone = 0, due_at = later(back.value ->> 2),
+UPDATE jobs SET state = 'ready', lease_token = NULL, worker = NULL, alone = 0,
+    -- A due time after its start was set while it ran: then it is due by that time.
+    due_at = CASE WHEN jobs.due_at > jobs.started_at THEN min(jobs.due_at, later(back.value ->> 2))
+                  ELSE later(back.value ->> 2) END,
     attempt = back.value ->> 3, crashes = back.value ->> 4, snoozes = jobs.snoozes + (back.value ->> 5),
     memo = CASE WHEN back.value ->> 6 THEN jobs.memo ELSE back.value ->> 7 END,
     error = CASE WHEN back.value ->> 8 THEN jobs.error ELSE back.value ->> 9 END

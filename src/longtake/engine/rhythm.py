@@ -21,7 +21,7 @@ LINGER_SECONDS = 0.1
 #: Exchanges of a busy worker with the database are at least so far apart: what comes meanwhile is done with them, at a
 #: fraction of the cost. A worker with few jobs in hand holds nothing up, and a backlog is worked off at once.
 GATHER_SECONDS = 0.04
-BUSY_JOBS = 4
+BUSY_JOBS = 2
 
 
 class Rhythm:

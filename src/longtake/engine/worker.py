@@ -18,13 +18,16 @@ from longtake.engine.persistence import PASSING, PAUSE_SECONDS
 from longtake.engine.rhythm import Rhythm
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from longtake.engine.engine import Engine
+    from longtake.engine.verdicts import Verdict
 
 log = structlog.get_logger(__name__)
 
 PUMPS = 2
+#: What a worker wakes up for; signals are also sent about events and tasks.
+TOPICS = ("jobs", "cancel")
 BATCH = 100
 #: How long the last verdicts may take to be written at a stop.
 FLUSH_SECONDS = 5.0
@@ -43,6 +46,7 @@ class Worker:
         lease_seconds: float = 30.0,
         heartbeat_seconds: float = 10.0,
         stop_grace_seconds: float = 20.0,
+        on_written: Callable[[Verdict], None] | None = None,
     ) -> None:
         self.engine = engine
         self.database = engine.database
@@ -50,7 +54,7 @@ class Worker:
         self.lease_seconds = lease_seconds
         self.stop_grace_seconds = stop_grace_seconds
         self.rhythm = Rhythm(engine.clock, poll_seconds, engine.kinds)
-        self.finishing = Finishing(engine, self.rhythm)
+        self.finishing = Finishing(engine, self.rhythm, on_written)
         self.hand = Hand(engine, self.finishing, self.rhythm, lease_seconds)
         name = name or f"{socket.gethostname()}:{os.getpid()}"
         self.membership = Membership(engine, self.finishing, self.hand, name, lease_seconds, heartbeat_seconds)
@@ -86,12 +90,18 @@ class Worker:
     def stop(self) -> None:
         """Claim nothing more; let what runs finish within the grace, then give it back unspent."""
         self._stopping.set()
+        self.hand.close()
         self.rhythm.wake()
 
     @property
     def stopping(self) -> bool:
         """Say whether the worker is on its way out."""
         return self._stopping.is_set()
+
+    @property
+    def busy(self) -> bool:
+        """Say whether anything is in hand, about to be, or not yet written."""
+        return bool(len(self.hand) or self.reserved or self.finishing.waiting)
 
     def room(self) -> int:
         """Return how many more jobs may be taken in hand."""
@@ -101,7 +111,8 @@ class Worker:
 
     async def _pump(self) -> None:
         """Exchange what is finished for what is next, again and again."""
-        while not (self.stopping and not self.hand and not self.finishing.waiting):
+        # Also while a claim is under way, of whichever lane: what it brings after the stop has to be given back.
+        while not (self.stopping and not self.busy):
             await self.rhythm.until_something_to_do(has_room=self.room() > 0)
             await self.rhythm.gather(len(self.hand))
             wanted = self.rhythm.begin_claim(min(self.room(), BATCH))
@@ -142,6 +153,8 @@ class Worker:
         await self.membership.leave()
 
     def _hear_signal(self, topic: str) -> None:
+        if topic not in TOPICS:
+            return
         if topic == "cancel":
             self.membership.beat_soon()
         # A thousand enqueues a second are not a thousand wake-ups: one that is on its way stands for all.

@@ -22,11 +22,11 @@ from longtake.errors import ProviderError, ProviderTaskNotFound
 from longtake.generation.bookkeeping import resolve_unknown
 from longtake.generation.kinds import ATTACH
 from longtake.generation.models import Model
+from longtake.generation.starting import Started, start_task
 from longtake.generation.submissions import Lost, find_lost, record_accepted
-from longtake.generation.submitting import Started, start_task
 from longtake.generation.tables import submissions, tasks
-from longtake.generation.trouble import Breaker, wait_out
 from longtake.providers.provider import Provider
+from longtake.providers.trouble import Breaker, wait_out
 
 #: For so long after a callback the sweep makes sure that it was looked into.
 REPORT_SECONDS = 60.0

@@ -62,19 +62,59 @@ class TaskCredits(BaseModel):
     state: Literal["held", "captured", "released", "refunded"]
 
 
-_TASK: dict[str, Any] = {
+class TaskEstimate(BaseModel):
+    """How far it probably is; null where nobody can say."""
+
+    fraction: float | None = Field(description="A part of the whole; 1 is only its end.")
+    seconds_left: float | None
+    based_on: Literal["provider", "history"] | None
+    late: bool = Field(description="Longer under way than nearly all before it.")
+
+
+class TaskQueue(BaseModel):
+    """Its place among those that wait for the same provider."""
+
+    position: int
+    ahead: int
+    more: bool = Field(description="There are at least so many ahead.")
+
+
+class TaskRetry(BaseModel):
+    """When it is tried again, and why it has to be."""
+
+    attempt: int = Field(description="The number of the try to come.")
+    of: int | None = Field(description="The last try there is; null where it is tried until the deadline.")
+    at: str
+    code: str
+    message: str
+
+
+class ModelEstimate(BaseModel):
+    """How long it took lately."""
+
+    median_seconds: float | None
+    p95_seconds: float | None
+    runs: int
+
+
+TASK_EXAMPLE: dict[str, Any] = {
     "id": TASK_ID, "status": "running", "type": "image", "model": "nano-banana", "prompt": "a red fox in snow",
     "parameters": {"aspect_ratio": "16:9"}, "references": [], "conversation_id": CONVERSATION_ID,
-    "message_id": "019a8f6e-5d0c-7c41-9f53-0f6d1f2b7a11", "progress": 0.4, "needs_review": False, "trouble": None,
+    "message_id": "019a8f6e-5d0c-7c41-9f53-0f6d1f2b7a11", "progress": 0.4,
+    "estimate": {"fraction": 0.4, "seconds_left": 8.1, "based_on": "provider", "late": False},
+    "usual": {"median_seconds": 14.2, "p95_seconds": 31.0, "runs": 120}, "queue": None, "retry": None,
+    "needs_review": False, "trouble": None,
     "results": [], "error": None, "credits": {"price": 4, "refunded": 0, "state": "held"}, "poll_count": 3,
     "last_polled_at": MOMENT, "created_at": MOMENT, "started_at": MOMENT, "deadline_at": "2026-01-01T12:10:00Z",
     "ended_at": None, "retry_of": None, "request_id": "fox-1",
     "urls": {"self": f"/v1/tasks/{TASK_ID}", "cancel": f"/v1/tasks/{TASK_ID}/cancel"},
 }  # fmt: skip
-_COMPLETED: dict[str, Any] = {
-    **_TASK,
+COMPLETED_EXAMPLE: dict[str, Any] = {
+    **TASK_EXAMPLE,
     "status": "completed",
-    "progress": None,
+    "progress": 1.0,
+    "estimate": None,
+    "usual": None,
     "results": [{**ASSET_EXAMPLE, "task_id": TASK_ID, "role": "result"}],
     "credits": {"price": 4, "refunded": 0, "state": "captured"},
     "ended_at": "2026-01-01T12:00:14.207310Z",
@@ -84,7 +124,7 @@ _COMPLETED: dict[str, Any] = {
 class TaskAnswer(BaseModel):
     """A task, the same everywhere. A completed one has its files in `results`."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_TASK, _COMPLETED]})
+    model_config = ConfigDict(json_schema_extra={"examples": [TASK_EXAMPLE, COMPLETED_EXAMPLE]})
 
     id: str = Field(examples=[TASK_ID])
     status: STATUS
@@ -96,6 +136,10 @@ class TaskAnswer(BaseModel):
     conversation_id: str | None
     message_id: str | None
     progress: float | None = Field(description="0 to 1 where the provider tells.")
+    estimate: TaskEstimate | None = Field(description="Null once it has ended.")
+    usual: ModelEstimate | None = Field(description="How long its model took lately, while it is under way.")
+    queue: TaskQueue | None = Field(description="While it waits for its turn at the provider.")
+    retry: TaskRetry | None = Field(description="While it waits to be tried again.")
     needs_review: bool = Field(description="The provider's answer was lost; people were told.")
     trouble: dict[str, Any] | None = Field(description="What keeps it waiting, while it waits.")
     results: list[AssetView]
@@ -115,26 +159,19 @@ class TaskAnswer(BaseModel):
 class TaskPage(BaseModel):
     """Tasks, newest first. `next` is the cursor for the page after this one; null at the end."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"tasks": [_TASK], "next": TASK_ID}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"tasks": [TASK_EXAMPLE], "next": TASK_ID}]})
 
     tasks: list[TaskAnswer]
     next: str | None
 
 
 class PendingTasks(BaseModel):
-    """All unfinished tasks, oldest first."""
+    """All unfinished tasks, oldest first; `more` when there are more than are shown."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"tasks": [_TASK]}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"tasks": [TASK_EXAMPLE], "more": False}]})
 
     tasks: list[TaskAnswer]
-
-
-class ModelEstimate(BaseModel):
-    """How long it took lately."""
-
-    median_seconds: float | None
-    p95_seconds: float | None
-    runs: int
+    more: bool
 
 
 class ModelParameter(BaseModel):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
 
-from sqlalchemy import bindparam, or_, update
+from sqlalchemy import Row, bindparam, or_, select, update
 
 from longtake.alerts import Severity, raise_alert, resolve_alert
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, Json
-from longtake.engine.events import append_event
-from longtake.engine.lane_store import pause_lane
+from longtake.engine.events import append_event, append_events
 from longtake.generation.tables import UNFINISHED, tasks
-from longtake.generation.trouble import Trouble
+from longtake.generation.views import moment
+from longtake.provider_lanes import act_on_trouble
 from longtake.providers.provider import Provider
+from longtake.providers.trouble import Trouble, trouble_words
 
 
 def count_polls(tx: Transaction, task_ids: Sequence[str]) -> set[str]:
@@ -46,25 +49,39 @@ def write_trouble(tx: Transaction, provider: Provider, troubles: Mapping[str, Tr
     """Write what keeps tasks waiting; pause lanes and tell people where it does not pass by itself."""
     if not troubles:
         return
-    rows = [
-        {"task": task_id, "new_trouble": {"code": one.code, "message": one.message}}
-        for task_id, one in sorted(troubles.items())
-    ]
-    waiting = (tasks.c.id == bindparam("task"), tasks.c.status.in_(UNFINISHED))
-    tx.execute(update(tasks).where(*waiting).values(trouble=bindparam("new_trouble", type_=Json)), rows)
+    _tell_changed(tx, troubles)
     for one in {(one.code, one.pause, one.alert): one for one in troubles.values()}.values():
-        _act_on(tx, provider, one)
+        act_on_trouble(tx, provider, one)
 
 
-def _act_on(tx: Transaction, provider: Provider, trouble: Trouble) -> None:
-    lanes = {"all": [provider.submit_lane.name, provider.query_lane.name], "submit": [provider.submit_lane.name]}
-    paused = sorted(set(lanes.get(trouble.pause or "", [])))
-    for lane in paused:
-        pause_lane(tx, lane, trouble.code)
-    if trouble.alert:
-        resume = f" When that is mended: `longtake lanes resume {' '.join(paused)}`." if paused else ""
-        message = f"{trouble.message.rstrip('.')}.{resume}"  # a provider's own words may end without a full stop
-        raise_alert(tx, Severity.CRITICAL, trouble.code, message, subject=provider.name)
+def _tell_changed(tx: Transaction, troubles: Mapping[str, Trouble]) -> None:
+    """Write what is new to a task, and tell of each try that failed; the waits between them keep that to a few."""
+    waiting = (tasks.c.id.in_(sorted(troubles)), tasks.c.status.in_(UNFINISHED))
+    columns = (tasks.c.id, tasks.c.user_id, tasks.c.status, tasks.c.trouble, NOW.label("now"))
+    rows = tx.execute(select(*columns).where(*waiting).order_by(tasks.c.id).with_for_update()).all()
+    changed = [row for row in rows if (row.trouble or {}).get("code") != troubles[row.id].code]
+    if changed:
+        written = [{"task": row.id, "new_trouble": _kept(troubles[row.id])} for row in changed]
+        change = update(tasks).where(tasks.c.id == bindparam("task"))
+        tx.execute(change.values(trouble=bindparam("new_trouble", type_=Json)), written)
+    # A try that failed again is news even for the same reason: the user sees which one the task waits for, and when.
+    tried = [row for row in rows if troubles[row.id].attempt is not None]
+    told = {row.id: row for row in [*changed, *tried]}.values()
+    append_events(tx, [("task.trouble", row.id, row.user_id, _told(row, troubles[row.id])) for row in told])
+
+
+def _kept(trouble: Trouble) -> dict[str, Any]:
+    return {"code": trouble.code, "message": trouble.message}
+
+
+def _told(row: Row[Any], trouble: Trouble) -> dict[str, Any]:
+    """Return what the event says: the same words as the task itself, and when it is tried again."""
+    retry = None
+    if trouble.attempt is not None:
+        at = row.now + timedelta(seconds=trouble.seconds)
+        retry = {"attempt": trouble.attempt, "of": None, "at": moment(at)}
+    words = {"code": trouble.code, "message": trouble_words(trouble.code)}
+    return {"status": row.status, "trouble": words, "retry": retry}
 
 
 def alert_about_unknown(tx: Transaction, task_id: str, provider: str, reason: str) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from longtake.db import Transaction
 from longtake.db.dialects import seconds_until
-from longtake.engine.control import hurry
+from longtake.engine.control import look_again
 from longtake.engine.engine import Engine
 from longtake.generation.kinds import ATTACH, POLL
 from longtake.generation.submissions import record_report
@@ -19,7 +19,7 @@ from longtake.providers.provider import Provider
 
 log = structlog.get_logger(__name__)
 
-#: Asked about more recently than this, a task is not asked about again for a callback's sake.
+#: For callbacks' sake a task is not asked about again sooner than this after the last time, however many come.
 REST_SECONDS = 1.0
 
 
@@ -42,16 +42,19 @@ def find_addressee(tx: Transaction, provider: str, reference: str) -> Addressee 
 def take_hint(tx: Transaction, engine: Engine, provider: Provider, task_id: str, provider_task_id: str) -> str:
     """Act on a callback; return what was done, for the log."""
     columns = (tasks.c.status, tasks.c.needs_review, tasks.c.provider_task_id, tasks.c.last_polled_at)
-    ago = seconds_until(tasks.c.last_polled_at).label("ago")
-    row = tx.execute(select(*columns, ago).where(tasks.c.id == task_id)).first()
+    until_last = seconds_until(tasks.c.last_polled_at).label("until_last")
+    find = select(*columns, until_last).where(tasks.c.id == task_id)
+    row = tx.execute(find).first()
+    if row is not None and row.provider_task_id is None:
+        # The acceptance may be on its way into this row. One waits for the other: either the row has the id when the
+        # wait is over, or whoever writes it there finds the report and asks at once.
+        row = tx.execute(find.with_for_update()).first()
     if row is None or row.status not in {"pending", "running"}:
         return "ended"
     if row.provider_task_id is not None:
         if row.provider_task_id != provider_task_id:
             return "another id"
-        if row.ago is not None and -row.ago < REST_SECONDS:
-            return "asked just now"
-        return "hurried" if hurry(tx, engine, POLL, [task_id], untroubled=True) else "not hurried"
+        return "hurried" if _hurry(tx, task_id, row.until_last) else "about to be asked"
     if not record_report(tx, task_id, provider.name, provider_task_id):
         return "too many reports"
     if row.needs_review:
@@ -59,6 +62,12 @@ def take_hint(tx: Transaction, engine: Engine, provider: Provider, task_id: str,
         engine.enqueue(tx, ATTACH, {"provider": provider.name}, key=task_id, lane=lane, subject=task_id)
         return "attaching"
     return "noted"
+
+
+def _hurry(tx: Transaction, task_id: str, until_last: float | None) -> bool:
+    """Have the task asked about after this moment: once, and soon, also when a poll runs or waits out trouble."""
+    rested = REST_SECONDS if until_last is None else min(max(-until_last, 0.0), REST_SECONDS)
+    return look_again(tx, POLL, task_id, waiting=REST_SECONDS - rested, running=REST_SECONDS)
 
 
 def log_hint(provider: str, task_id: str, done: str, **facts: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from longtake.db import Transaction
 from longtake.engine.control import cancel_of_subject
-from longtake.engine.engine import Engine
 from longtake.errors import StateConflict
 from longtake.generation.endings import Unsuccessful, end_tasks
 from longtake.generation.kinds import OF_A_TASK
@@ -12,16 +11,16 @@ from longtake.generation.queries import get_task
 from longtake.generation.views import Task
 
 
-def cancel_task(tx: Transaction, engine: Engine, user_id: str, task_id: str) -> Task:
+def cancel_task(tx: Transaction, user_id: str, task_id: str) -> Task:
     """End the task as cancelled. Again changes nothing; one that ended otherwise stays as it is."""
     task = get_task(tx, user_id, task_id)
     if task.status == "cancelled":
         return task
     if task.unfinished:
         # The job first, then the task, as workers do it: nobody deadlocks.
-        cancel_of_subject(tx, engine, task_id, OF_A_TASK, "cancelled by its user")
+        cancel_of_subject(tx, task_id, OF_A_TASK, "cancelled by its user")
         wanted = Unsuccessful(task_id, "cancelled", "CANCELLED", "Cancelled by its user.")
-        ended = end_tasks(tx, engine, unsuccessful=[wanted])
+        ended = end_tasks(tx, unsuccessful=[wanted])
         if ended:
             return ended[0]
         # It ended while we waited for its row: that came first.

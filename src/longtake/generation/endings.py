@@ -17,8 +17,6 @@ from longtake.conversations.answers import FinishedMessage, finish_messages
 from longtake.credits import end_holds
 from longtake.db import Transaction
 from longtake.db.dialects import NOW
-from longtake.engine.control import signal_after_commit
-from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.generation.creation import about
 from longtake.generation.tables import UNFINISHED, tasks
@@ -49,7 +47,6 @@ class Successful:
 
 def end_tasks(
     tx: Transaction,
-    engine: Engine,
     *,
     successful: Sequence[Successful] = (),
     unsuccessful: Sequence[Unsuccessful] = (),
@@ -71,8 +68,8 @@ def end_tasks(
     _write_messages(tx, ended)
     results = {one.task_id: one.results for one in successful}
     for task in ended:
-        register_assets(tx, engine, results.get(task.id, ()), task.request_id)
-    _tell(tx, engine, ended)
+        register_assets(tx, results.get(task.id, ()), task.request_id)
+    _tell(tx, ended)
     return ended
 
 
@@ -114,7 +111,7 @@ def _write_messages(tx: Transaction, ended: Sequence[Task]) -> None:
         tx.execute(name, completed)
 
 
-def _tell(tx: Transaction, engine: Engine, ended: Sequence[Task]) -> None:
+def _tell(tx: Transaction, ended: Sequence[Task]) -> None:
     for task in ended:
         data: dict[str, Any] = {
             "type": task.type,
@@ -125,4 +122,4 @@ def _tell(tx: Transaction, engine: Engine, ended: Sequence[Task]) -> None:
         if task.fail_code is not None:
             data["error"] = {"code": task.fail_code, "message": task.error}
         append_event(tx, f"task.{task.status}", subject=task.id, user_id=task.user_id, data=data)
-    signal_after_commit(tx, engine, TOPIC)
+    tx.signal(TOPIC)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from dataclasses import dataclass
 
@@ -36,15 +37,24 @@ class Estimates:
         self._models = models
         self._known = dict.fromkeys(models, NONE_YET)
         self._read_at = -math.inf
+        self._reading: asyncio.Task[None] | None = None
 
     async def all(self) -> dict[str, Estimate]:
         """Return what is known of every model."""
-        now = self._clock.monotonic()
-        if now - self._read_at > FRESH_SECONDS:
-            # Before the read: callers that come meanwhile get what was known, not a read of their own.
-            self._read_at = now
-            self._known = await self._database.read(_read, self._models)
+        if self._clock.monotonic() - self._read_at > FRESH_SECONDS:
+            begins = self._reading is None
+            reading = self._reading = self._reading or asyncio.create_task(self._read())
+            # Callers that come meanwhile take what was known, if anything was, and do not read for themselves.
+            if begins or self._read_at == -math.inf:
+                await asyncio.shield(reading)
         return self._known
+
+    async def _read(self) -> None:
+        try:
+            self._known = await self._database.read(_read, self._models)
+            self._read_at = self._clock.monotonic()
+        finally:
+            self._reading = None
 
 
 def _read(tx: Transaction, models: list[str]) -> dict[str, Estimate]:

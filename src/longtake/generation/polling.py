@@ -21,8 +21,8 @@ from longtake.generation.endings import Successful
 from longtake.generation.intervals import next_poll
 from longtake.generation.kinds import POLL
 from longtake.generation.tally import Tally
-from longtake.generation.trouble import Breaker, Trouble, quiet_memo, wait_out, without_key
 from longtake.providers.provider import Failed, MediaUrl, Provider, Running, Strange, Succeeded
+from longtake.providers.trouble import Breaker, Trouble, quiet_memo, wait_out, without_key
 
 log = structlog.get_logger(__name__)
 
@@ -117,14 +117,14 @@ class Polling:
                     progress[task_id] = value
         unfinished = count_polls(tx, [str(one.job.key) for one in settlements])
         self._stop_following(tx, [one for one in settlements if one.job.key not in unfinished])
-        tally.write(tx, self._engine(), self._providers)
+        tally.write(tx, self._providers)
         write_progress(tx, progress)
 
     def _stop_following(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
         """End polls whose task has ended: it did so while its submit became this poll, or somebody retried the job."""
         for one in settlements:
             if isinstance(one.outcome, Snooze | Retry):
-                cancel(tx, self._engine(), one.job.id, "its task has ended")
+                cancel(tx, one.job.id, "its task has ended")
 
 
 def _results(job: Job, files: Sequence[MediaUrl], expires_in: float) -> list[NewAsset]:

@@ -77,11 +77,12 @@ def check_request(
             least=least,
             most=most,
         )
-    checked = {**model.defaults, **_check_parameters(model, parameters)}
-    return CheckedRequest(model, _check_prompt(model, prompt), checked, tuple(references), conversation_id)
+    checked = check_parameters(model, parameters)
+    return CheckedRequest(model, check_prompt(model, prompt), checked, tuple(references), conversation_id)
 
 
-def _check_prompt(model: Model, prompt: str) -> str:
+def check_prompt(model: Model, prompt: str) -> str:
+    """Return the prompt without space around it, or raise what is wrong with it."""
     prompt = prompt.strip()
     if not prompt:
         raise InvalidPrompt("The prompt is empty.", hint="Say in words what is to be made.")
@@ -99,7 +100,8 @@ def _cannot_be_stored(one: str) -> bool:
     return (one < " " and one not in "\n\r\t") or "\ud800" <= one <= "\udfff"
 
 
-def _check_parameters(model: Model, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def check_parameters(model: Model, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters with all defaults filled in, or raise what is wrong with one of them."""
     for name, value in parameters.items():
         spec = model.parameters.get(name)
         if spec is None:
@@ -109,4 +111,4 @@ def _check_parameters(model: Model, parameters: Mapping[str, Any]) -> dict[str, 
             )
         if problem := spec.problem(value):
             raise InvalidParameter(f"The parameter {name} {problem}.", parameter=name)
-    return dict(parameters)
+    return {**model.defaults, **parameters}

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from longtake.accounts.callers import Caller, current_caller
 from longtake.errors import InvalidPreference
+from longtake.generation import deleting_routes
 from longtake.generation.bodies import (
     CALLBACK,
     MODEL_NAME,
@@ -23,10 +24,10 @@ from longtake.generation.bodies import (
     TaskAnswer,
     TaskPage,
 )
-from longtake.generation.idempotency import Answer, keyed
-from longtake.generation.queries import Filter
+from longtake.generation.queries import PENDING_LIMIT, Filter
 from longtake.generation.requests import check_request
 from longtake.generation.service import Generation
+from longtake.idempotency import Answer, keyed
 from longtake.logs import log_context
 from longtake.problem_schema import BODY, CALLER, problems
 from longtake.strict_json import StrictRoute
@@ -75,6 +76,7 @@ def build_routes(generation: Generation) -> APIRouter:
     router.include_router(_reading(generation))
     router.include_router(_changing(generation))
     router.include_router(_callbacks(generation))
+    router.include_router(deleting_routes.build_routes(generation))
     return router
 
 
@@ -125,9 +127,10 @@ def _reading(generation: Generation) -> APIRouter:
 
     @router.get("/tasks/pending", responses=_answers(PendingTasks), summary="My unfinished tasks")
     async def pending(caller: Who) -> Response:
-        """All tasks that have not ended, oldest first: what a page shows again after a reload."""
+        """All tasks that have not ended, oldest first; `more` says that there are more than the 500 shown."""
         caller.require("read")
-        return _json({"tasks": await generation.pending(caller.user_id)})
+        found = await generation.pending(caller.user_id)
+        return _json({"tasks": found[:PENDING_LIMIT], "more": len(found) > PENDING_LIMIT})
 
     @router.get("/tasks", responses=_answers(TaskPage), summary="My tasks")
     async def list_of(

@@ -15,11 +15,12 @@ from longtake.generation.callbacks import find_addressee, log_hint, take_hint
 from longtake.generation.cancelling import cancel_task
 from longtake.generation.creation import Limits, NewTask, create_task
 from longtake.generation.estimates import Estimates
-from longtake.generation.idempotency import Answer, Keyed, once
+from longtake.generation.outlook import Outlooks
 from longtake.generation.queries import Filter, get_task, list_tasks, unfinished_tasks
 from longtake.generation.requests import CheckedRequest, Offer, check_request
-from longtake.generation.views import Task, show_task
+from longtake.generation.views import NO_OUTLOOK, Outlook, Task, show_task
 from longtake.generation.watching import Watch
+from longtake.idempotency import Answer, Keyed, once
 from longtake.providers.provider import Provider
 
 _REFERENCE = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -36,6 +37,7 @@ class Generation:
     limits: Limits
     watch: Watch
     estimates: Estimates
+    outlooks: Outlooks
     links: AssetLinks
     #: Whether providers can fetch files from our own address.
     reachable: bool
@@ -48,9 +50,7 @@ class Generation:
 
     async def submit(self, user_id: str, request: CheckedRequest, key: Keyed | None, request_id: str) -> Answer:
         """Write the task, or answer as the first time."""
-        self._require_reachable(request)
-        new = NewTask.of(user_id, request, self.lane_of(request), request_id)
-        return await self.database.run(_submit, self.engine, new, self.limits, key)
+        return await self._write(NewTask.of(user_id, request, self.lane_of(request), request_id), key)
 
     async def retry(self, user_id: str, task_id: str, key: Keyed | None, request_id: str) -> Answer:
         """Make a new task of one that failed or was cancelled; it points to the old one."""
@@ -63,9 +63,16 @@ class Generation:
         model = self.offer.find(old.model, old.type)
         # Checked again: the model's limits may have changed since.
         request = check_request(model, old.prompt, old.parameters, old.references, old.conversation_id)
-        self._require_reachable(request)
-        new = NewTask.of(user_id, request, self.lane_of(request), request_id, retry_of=old.id)
-        return await self.database.run(_submit, self.engine, new, self.limits, key)
+        return await self._write(NewTask.of(user_id, request, self.lane_of(request), request_id, old.id), key)
+
+    async def _write(self, new: NewTask, key: Keyed | None) -> Answer:
+        self._require_reachable(new.request)
+        # Looked up before: the answer is kept with the task, in a transaction that should be short.
+        outlook = await self.outlooks.of_new(new.request.model.name, new.submit_lane)
+        answer = await self.database.run(_submit, self.engine, new, self.limits, key, outlook)
+        if not answer.replayed:
+            self.outlooks.written(new.id, new.submit_lane)
+        return answer
 
     def _require_reachable(self, request: CheckedRequest) -> None:
         """Refuse references that the provider could not fetch, before anything is held for them."""
@@ -85,7 +92,7 @@ class Generation:
         return (await self.show_all(user_id, [task]))[0]
 
     async def pending(self, user_id: str) -> list[dict[str, Any]]:
-        """Return all unfinished tasks of the user."""
+        """Return all unfinished tasks of the user; one more than is shown tells that there are more."""
         return await self.show_all(user_id, await self.database.read(unfinished_tasks, user_id, as_user=user_id))
 
     async def page(self, user_id: str, wanted: Filter, before: str | None, limit: int) -> list[dict[str, Any]]:
@@ -95,21 +102,30 @@ class Generation:
 
     async def show_all(self, user_id: str, found: Sequence[Task]) -> list[dict[str, Any]]:
         """Return tasks with their results; addresses are made now and live for minutes. Looking counts as watching."""
+        completed = [task.id for task in found if task.status == "completed"]
+        results: Mapping[str, Sequence[Asset]] = {}
+        if completed:
+            results = await self.database.read(assets_of_tasks, completed, user_id, as_user=user_id)
+        return await self.show_with(found, results)
+
+    async def show_with(self, found: Sequence[Task], results: Mapping[str, Sequence[Asset]]) -> list[dict[str, Any]]:
+        """Return tasks whose results are at hand, as ``show_all`` does."""
         for task in found:
             if task.unfinished:
                 self.watch.touch(task.id, task.type)
-        completed = [task.id for task in found if task.status == "completed"]
-        assets: Mapping[str, Sequence[Asset]] = {}
-        if completed:
-            assets = await self.database.read(assets_of_tasks, completed, user_id, as_user=user_id)
+        outlooks = await self.outlooks.of(found)
         return [
-            show_task(task, [show_asset(one, await self.links.url(one)) for one in assets.get(task.id, ())])
+            show_task(
+                task,
+                [show_asset(one, await self.links.addresses(one)) for one in results.get(task.id, ())],
+                outlooks.get(task.id, NO_OUTLOOK),
+            )
             for task in found
         ]
 
     async def cancel(self, user_id: str, task_id: str) -> dict[str, Any]:
         """Cancel a task."""
-        return show_task(await self.database.run(cancel_task, self.engine, user_id, task_id))
+        return show_task(await self.database.run(cancel_task, user_id, task_id))
 
     async def retry_save(self, user_id: str, task_id: str) -> dict[str, Any]:
         """Try again to copy a completed task's results."""
@@ -157,8 +173,10 @@ class Generation:
         ]
 
 
-def _submit(tx: Transaction, engine: Engine, new: NewTask, limits: Limits, key: Keyed | None) -> Answer:
-    return once(tx, key, lambda: Answer(202, show_task(create_task(tx, engine, new, limits))))
+def _submit(
+    tx: Transaction, engine: Engine, new: NewTask, limits: Limits, key: Keyed | None, outlook: Outlook
+) -> Answer:
+    return once(tx, key, lambda: Answer(202, show_task(create_task(tx, engine, new, limits), outlook=outlook)))
 
 
 def _retry_save(tx: Transaction, engine: Engine, user_id: str, task_id: str) -> None:

@@ -53,6 +53,15 @@ OWNER = Prepared(
         submissions.c.fact == "accepted",
     )
 )
+REPORTED = Prepared(
+    select(submissions.c.number)
+    .where(
+        submissions.c.task_id == _IDENTIFIED,
+        submissions.c.fact == "reported",
+        submissions.c.provider_task_id == bindparam("provider_task_id"),
+    )
+    .limit(1)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +158,11 @@ def reported_ids(tx: Transaction, task_id: str) -> Sequence[str]:
     """Return the remote ids that callbacks named for the task. Hints: each is asked for before it is believed."""
     said = (submissions.c.task_id == task_id, submissions.c.fact == "reported")
     return list(tx.execute(select(submissions.c.provider_task_id).where(*said).distinct()).scalars())
+
+
+def was_reported(tx: Transaction, task_id: str, provider_task_id: str) -> bool:
+    """Say whether a callback named this remote id before it was known."""
+    return bool(tx.run(REPORTED, task_id=task_id, provider_task_id=provider_task_id))
 
 
 def _running(tx: Transaction, providers: Sequence[str]) -> int:

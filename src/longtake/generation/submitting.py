@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from sqlalchemy import Double, bindparam, func, null, update
+from sqlalchemy import update
 
-from longtake.asset_registry import NewAsset, keep_bytes
+from longtake.asset_registry import NewAsset, keep_paid_bytes
 from longtake.db import Database, Transaction
-from longtake.db.dialects import NOW, Identifier, later
-from longtake.db.prepared import Prepared
+from longtake.db.dialects import later
 from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
-from longtake.engine.jobs import Job, JobRequest, Priority
+from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
 from longtake.engine.persistence import PASSING
@@ -33,15 +31,15 @@ from longtake.errors import (
 from longtake.generation.bookkeeping import alert_about_reused_id, alert_about_unknown
 from longtake.generation.endings import Successful
 from longtake.generation.facts import Facts
-from longtake.generation.intervals import first_poll
-from longtake.generation.kinds import ATTACH, POLL, SUBMIT
+from longtake.generation.kinds import ATTACH, SUBMIT
 from longtake.generation.models import Model
+from longtake.generation.starting import Started, start_task
 from longtake.generation.submissions import RunningLimit, begin_submission, record_accepted, record_answer
 from longtake.generation.tables import tasks
 from longtake.generation.tally import Tally
-from longtake.generation.trouble import Breaker, Trouble, wait_out, without_key
 from longtake.generation.views import Task
 from longtake.providers.provider import Accepted, Delivered, GenerationRequest, MediaBytes, Provider, Reference
+from longtake.providers.trouble import Breaker, Trouble, wait_out, without_key
 from longtake.storage import Storage
 
 log = structlog.get_logger(__name__)
@@ -50,20 +48,11 @@ log = structlog.get_logger(__name__)
 FULL_SECONDS = 5.0
 #: Gemini answers with the image itself, after up to a minute.
 TIME_LIMIT = 120.0
-STORE_AGAIN_SECONDS = (0.5, 2.0, 5.0, 10.0)
 
 ID_REUSED = "PROVIDER_ID_REUSED"
 
 LoadReferences = Callable[[Task, Provider], Awaitable[Sequence[Reference]]]
 CallbackUrl = Callable[[Task], str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """The provider works on it; the model's deadline runs from now, unless the model is no longer offered."""
-
-    provider_task_id: str
-    deadline: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,16 +180,9 @@ class Submitting:
         return Done(data=Successful(task.id, results))
 
     async def _keep(self, job: Job, task: Task, position: int, file: MediaBytes) -> NewAsset:
-        """Try for a while: what is in hand was paid for, and asking for it again would be paid for again."""
         kind: Any = task.type
         new = NewAsset(user_id=task.user_id, kind=kind, task_id=task.id, position=position)
-        for pause in STORE_AGAIN_SECONDS:
-            try:
-                return await keep_bytes(self._storage, new, file.body, job.lease_token)
-            except StorageUnavailable as error:
-                log.warning("storage does not take a result", action="wait", task_id=task.id, code=error.code)
-                await asyncio.sleep(pause)
-        return await keep_bytes(self._storage, new, file.body, job.lease_token)
+        return await keep_paid_bytes(self._storage, new, file.body, job.lease_token)
 
     async def _unknown(self, job: Job, task: Task, provider: Provider, error: SubmitUnknown) -> Outcome:
         await self._note(task, "unknown", error)
@@ -229,7 +211,7 @@ class Submitting:
                     start_task(tx, engine, self._providers[provider], task_id, started, self._random)
                 case Unanswered() as unanswered:
                     self._review(tx, engine, task_id, self._providers[provider], unanswered)
-        tally.write(tx, engine, self._providers)
+        tally.write(tx, self._providers)
 
     def _review(
         self, tx: Transaction, engine: Engine, task_id: str, provider: Provider, unanswered: Unanswered
@@ -251,46 +233,3 @@ class Submitting:
         # The callback may have come before this was written.
         lane = provider.query_lane.name
         engine.enqueue(tx, ATTACH, {"provider": provider.name}, key=task_id, lane=lane, subject=task_id)
-
-
-START = Prepared(
-    update(tasks)
-    .where(tasks.c.id == bindparam("task_id", type_=Identifier), tasks.c.status == "pending")
-    .values(
-        status="running",
-        needs_review=False,
-        trouble=null(),
-        started_at=NOW,
-        provider_task_id=bindparam("remote_id"),
-        deadline_at=func.coalesce(later(bindparam("deadline", type_=Double)), tasks.c.deadline_at),
-    )
-    .returning(tasks.c.type, tasks.c.user_id, tasks.c.request_id)
-)
-
-
-def start_task(
-    tx: Transaction,
-    engine: Engine,
-    provider: Provider,
-    task_id: str,
-    started: Started,
-    source: random.Random,
-) -> bool:
-    """Write that the provider works on it, and begin to follow; False when the task has ended meanwhile."""
-    rows = tx.run(START, task_id=task_id, remote_id=started.provider_task_id, deadline=started.deadline)
-    if not rows:
-        return False
-    [row] = rows
-    append_event(tx, "task.running", subject=task_id, user_id=row.user_id, data={"status": "running"})
-    follow = JobRequest(
-        POLL,
-        # All a poll must know, so that asking needs no look at the database.
-        {"provider": provider.name, "id": started.provider_task_id, "type": row.type, "user": row.user_id},
-        key=task_id,
-        delay=first_poll(source),
-        lane=provider.query_lane.name,
-        subject=task_id,
-        request_id=row.request_id,
-    )
-    engine.enqueue_many(tx, [follow])
-    return True

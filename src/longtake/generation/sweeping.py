@@ -23,9 +23,9 @@ from longtake.engine.schedules import Schedule
 from longtake.engine.tables import jobs
 from longtake.generation.attaching import look_again
 from longtake.generation.endings import Unsuccessful, end_tasks
-from longtake.generation.idempotency import forget_old_keys
 from longtake.generation.kinds import OF_A_TASK, POLL, SUBMIT, SWEEP
 from longtake.generation.tables import IS_UNFINISHED, tasks
+from longtake.idempotency import forget_old_keys
 from longtake.providers.provider import Provider
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Sweeping:
     async def run(self, _job: Job) -> Outcome:
         """End what is overdue, page by page."""
         engine = self._engine()
-        while ended := await self._database.run(end_overdue, engine):
+        while ended := await self._database.run(end_overdue):
             log.info("tasks past their deadline ended", action="sweep", tasks=ended)
             if ended < PAGE:
                 break
@@ -67,7 +67,7 @@ class Sweeping:
         return Done()
 
 
-def end_overdue(tx: Transaction, engine: Engine) -> int:
+def end_overdue(tx: Transaction) -> int:
     """End a page of overdue tasks, or have them asked about one last time; return how many ended."""
     late = select(tasks.c.id).where(*_overdue()).order_by(tasks.c.deadline_at).limit(PAGE)
     found = list(tx.execute(late).scalars())
@@ -78,10 +78,10 @@ def end_overdue(tx: Transaction, engine: Engine) -> int:
     rows = tx.execute(_columns().where(*_overdue(), tasks.c.id.in_(free)).order_by(tasks.c.id).with_for_update()).all()
     given_up = [row for row in rows if _is_over(row, submitting)]
     for row in given_up:
-        cancel_of_subject(tx, engine, row.id, OF_A_TASK, "past its deadline")
-    ended = end_tasks(tx, engine, unsuccessful=[_ending(row) for row in given_up])
+        cancel_of_subject(tx, row.id, OF_A_TASK, "past its deadline")
+    ended = end_tasks(tx, unsuccessful=[_ending(row) for row in given_up])
     # One that has just ended has no poll any more.
-    hurry(tx, engine, POLL, [row.id for row in rows if row.status == "running"])
+    hurry(tx, POLL, [row.id for row in rows if row.status == "running"])
     return len(ended)
 
 

@@ -8,7 +8,6 @@ from sqlalchemy import (
     Double,
     Integer,
     MetaData,
-    SmallInteger,
     Table,
     Text,
     literal_column,
@@ -55,6 +54,7 @@ tasks = Table(
 )
 
 UNFINISHED = ("pending", "running")
+STATUSES = (*UNFINISHED, "completed", "failed", "cancelled")
 #: For what looks through all tasks: written as the partial indexes have it, because SQLite does not see that a list of
 #: parameters means the same, and would read the whole table.
 IS_UNFINISHED: ColumnElement[bool] = literal_column("tasks.status IN ('pending', 'running')")
@@ -71,16 +71,4 @@ submissions = Table(
     Column("provider_task_id", Text),
     Column("detail", Text),
     Column("at", Instant, nullable=False),
-)
-
-idempotency_keys = Table(
-    "idempotency_keys",
-    metadata,
-    Column("user_id", Text, primary_key=True),
-    Column("route", Text, primary_key=True),
-    Column("key", Text, primary_key=True),
-    Column("fingerprint", Text, nullable=False),
-    Column("status", SmallInteger, nullable=False),
-    Column("answer", Json, nullable=False),
-    Column("created_at", Instant, nullable=False),
 )

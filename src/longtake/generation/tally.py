@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from longtake.db import Transaction
-from longtake.engine.engine import Engine
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Snooze
 from longtake.generation.bookkeeping import write_trouble
 from longtake.generation.endings import Successful, Unsuccessful, end_tasks
-from longtake.generation.trouble import Trouble
 from longtake.providers.provider import Provider
+from longtake.providers.trouble import Trouble
 
 
 @dataclass
@@ -38,9 +37,9 @@ class Tally:
                 return False
         return True
 
-    def write(self, tx: Transaction, engine: Engine, providers: Mapping[str, Provider]) -> None:
+    def write(self, tx: Transaction, providers: Mapping[str, Provider]) -> None:
         """End what ended, and say what the rest waits for."""
-        end_tasks(tx, engine, successful=self.successful, unsuccessful=self.unsuccessful)
+        end_tasks(tx, successful=self.successful, unsuccessful=self.unsuccessful)
         for name, troubles in sorted(self.troubles.items()):
             if name in providers:
                 write_trouble(tx, providers[name], troubles)

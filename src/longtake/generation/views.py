@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from longtake.generation.tables import UNFINISHED
+from longtake.providers.trouble import trouble_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,18 @@ class Task:
         return self.status in UNFINISHED
 
 
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What can be said of a task before its end, in the form callers see; nothing of it once it has ended."""
+
+    estimate: dict[str, Any] | None = None
+    queue: dict[str, Any] | None = None
+    retry: dict[str, Any] | None = None
+    usual: dict[str, Any] | None = None
+
+
+NO_OUTLOOK = Outlook()
+
 _NAMES = [field.name for field in fields(Task)]
 
 
@@ -61,7 +74,7 @@ def task_from(row: Row[Any]) -> Task:
     return Task(**{name: getattr(row, name) for name in _NAMES})
 
 
-def show_task(task: Task, results: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+def show_task(task: Task, results: Sequence[Mapping[str, Any]] = (), outlook: Outlook = NO_OUTLOOK) -> dict[str, Any]:
     """Return the one form in which every route shows a task."""
     return {
         "id": task.id,
@@ -74,6 +87,10 @@ def show_task(task: Task, results: Sequence[Mapping[str, Any]] = ()) -> dict[str
         "conversation_id": task.conversation_id,
         "message_id": task.completed_message_id or task.placeholder_message_id,
         "progress": task.progress,
+        "estimate": outlook.estimate,
+        "usual": outlook.usual,
+        "queue": outlook.queue,
+        "retry": outlook.retry,
         "needs_review": task.needs_review,
         "trouble": _trouble(task),
         "results": list(results),
@@ -96,22 +113,11 @@ def moment(value: datetime | None) -> str | None:
     return None if value is None else value.isoformat().replace("+00:00", "Z")
 
 
-#: What users hear of it. Addresses, keys and quotas are the operators' matter: they have the alert and the task's row.
-TROUBLE = {
-    "PROVIDER_BUSY": "The provider takes no more requests for now.",
-    "PROVIDER_FULL": "The provider works on as many tasks as it takes at once.",
-    "PROVIDER_QUOTA_SPENT": "The provider takes nothing more today.",
-    "SUBMIT_UNKNOWN": "The provider's answer was lost; the task costs nothing unless it is found again.",
-    "TASK_NOT_FOUND": "The provider does not know the task; it is asked once more.",
-}
-OTHER_TROUBLE = "The provider cannot be used right now; the task goes on by itself."
-
-
 def _trouble(task: Task) -> dict[str, Any] | None:
     if not task.unfinished or task.trouble is None:
         return None
     code = task.trouble.get("code", "")
-    return {"code": code, "message": TROUBLE.get(code, OTHER_TROUBLE)}
+    return {"code": code, "message": trouble_words(code)}
 
 
 def _credit_state(task: Task) -> str:

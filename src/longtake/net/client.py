@@ -111,6 +111,17 @@ class HttpClient:
             response.close()
         return Answer(response.status, response.headers, content, call.target.url)
 
+    async def tell(self, url: str, body: bytes, headers: Mapping[str, str], *, seconds: float) -> Answer:
+        """POST something of which only the status counts: redirects are not followed, its body is not read."""
+        call = self._call("POST", read_url(url, self._guard), dict(headers), seconds, redirects=0)
+        response, call = await self._open(replace(call, body=body))
+        response.close()
+        return Answer(response.status, response.headers, b"", call.target.url)
+
+    def check_url(self, url: str) -> None:
+        """Raise AddressRefused for a URL that could never be asked; what its name leads to is seen when it is."""
+        read_url(url, self._guard)
+
     @asynccontextmanager
     async def stream(
         self,

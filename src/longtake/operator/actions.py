@@ -8,8 +8,9 @@ from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
+from longtake.operator import assets as media
 from longtake.operator import credits as ledger
-from longtake.operator import flow, jobs, keys, secrets, trouble
+from longtake.operator import figures, flow, jobs, keys, secrets, trouble
 
 FIRST_ARGUMENTS = 2
 
@@ -47,6 +48,12 @@ ACTIONS: dict[str, Action] = {
     action.name: action
     for action in (
         Action("health", trouble.health),
+        Action("figures.generation", figures.figures_generation),
+        Action("runs.figures", figures.runs_figures),
+        Action("assets.health", media.assets_health),
+        Action("assets.stuck", media.assets_stuck),
+        Action("assets.failures", media.assets_failures),
+        Action("assets.fix_stuck", media.assets_fix_stuck, writes=True),
         Action("jobs.list", jobs.jobs_list),
         Action("jobs.show", jobs.jobs_show),
         Action("jobs.retry", jobs.jobs_retry, writes=True),

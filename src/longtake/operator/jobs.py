@@ -35,11 +35,11 @@ def jobs_show(tx: Transaction, _engine: Engine, *, id: Identifier) -> dict[str, 
     return show_job(tx, id)
 
 
-def jobs_retry(tx: Transaction, engine: Engine, *, ids: Identifiers) -> dict[str, Any]:
+def jobs_retry(tx: Transaction, _engine: Engine, *, ids: Identifiers) -> dict[str, Any]:
     """Let failed or cancelled jobs run again, with all their attempts."""
 
     def again(job_id: str) -> str:
-        retry(tx, engine, job_id)
+        retry(tx, job_id)
         return "ready"
 
     return _each(ids, again)

@@ -8,9 +8,10 @@ from longtake.db import Transaction
 from longtake.engine.engine import Engine
 from longtake.operator.arguments import Name
 from longtake.vault import Vault
+from longtake.webhooks.resealing import reseal_secrets
 
 #: The secrets there is a use for.
-SecretName = Literal["kie_api_key", "kie_webhook_key", "gemini_api_key"]
+SecretName = Literal["kie_api_key", "kie_webhook_key", "gemini_api_key", "tmdb_api_key"]
 
 
 def _check_value(value: SecretStr) -> SecretStr:
@@ -45,4 +46,4 @@ def secrets_remove(tx: Transaction, _engine: Engine, vault: Vault, *, name: Name
 
 def secrets_rotate(tx: Transaction, _engine: Engine, vault: Vault) -> dict[str, Any]:
     """Encrypt all stored secrets with the first key of LONGTAKE_MASTER_KEY; those of other keys are named."""
-    return {"rotated": vault.rotate(tx)}
+    return {"rotated": vault.rotate(tx) + reseal_secrets(tx, vault)}

@@ -28,6 +28,7 @@ class GeminiImage(GeminiAccount):
 
     name = "gemini_image"
     submits = "repeatable"
+    answers = "at once"
 
     def __init__(self, client: HttpClient, base_url: str, key: Callable[[], str], clock: Clock | None = None) -> None:
         super().__init__(client, base_url, key, clock)

@@ -105,6 +105,8 @@ class Provider(ABC):
     account: ClassVar[str]
     #: `once`: a second submit may be paid for twice, so an unknown one is not repeated.
     submits: ClassVar[Literal["once", "repeatable"]]
+    #: Whether a submit answers with the media itself, or with the name of a task to ask about.
+    answers: ClassVar[Literal["at once", "later"]] = "later"
     takes_references: ClassVar[Literal["url", "bytes"] | None]
     submit_lane: ClassVar[Lane]
     query_lane: ClassVar[Lane]

@@ -72,7 +72,7 @@ class Vault:
         row = tx.execute(select(secrets).where(secrets.c.name == name)).first()
         if row is None:
             return None
-        value = self._open(row.name, row.sealed)
+        value = self.open(row.name, row.sealed)
         if value is None:
             raise _wrong([name])
         return value
@@ -80,7 +80,7 @@ class Vault:
     def get_all(self, tx: Transaction) -> dict[str, str | None]:
         """Return all secrets by name; None stands for one that cannot be opened."""
         rows = tx.execute(select(secrets.c.name, secrets.c.sealed).order_by(secrets.c.name)).all()
-        return {row.name: self._open(row.name, row.sealed) for row in rows}
+        return {row.name: self.open(row.name, row.sealed) for row in rows}
 
     def names(self, tx: Transaction) -> list[dict[str, Any]]:
         """Return which secrets there are and what is known about them, except what they are."""
@@ -96,7 +96,7 @@ class Vault:
         """Seal everything with the first key; return the names of what another had sealed. All or nothing."""
         key = self._keys()[0]
         rows = tx.execute(select(secrets).where(secrets.c.key_id != key.id).order_by(secrets.c.name)).all()
-        opened = {row.name: self._open(row.name, row.sealed) for row in rows}
+        opened = {row.name: self.open(row.name, row.sealed) for row in rows}
         if wrong := [name for name, value in opened.items() if value is None]:
             raise _wrong(wrong)
         for name, value in opened.items():
@@ -109,14 +109,23 @@ class Vault:
         if wrong := [name for name, value in self.get_all(tx).items() if value is None]:
             raise _wrong(wrong)
 
+    def seal(self, name: str, value: str) -> str:
+        """Return a secret sealed with the first key, for a row that is not the vault's own; only its name opens it."""
+        return self._keys()[0].seal(name, value)
+
+    def open(self, name: str, sealed: str) -> str | None:
+        """Return what was sealed under this name; None when no key at hand opens it."""
+        # Few keys and few secrets: each is simply tried. The id in the row is for people, and for rotation.
+        return next((value for key in self._keys() if (value := key.open(name, sealed)) is not None), None)
+
+    def is_current(self, name: str, sealed: str) -> bool:
+        """Say whether the first key sealed this, so that the others are not needed for it."""
+        return self._keys()[0].open(name, sealed) is not None
+
     def _keys(self) -> list[SealingKey]:
         if not self._loaded:
             self._loaded = [SealingKey(key) for key in self._load()]
         return self._loaded
-
-    def _open(self, name: str, sealed: str) -> str | None:
-        # Few keys and few secrets: each is simply tried. The id in the row is for people, and for rotation.
-        return next((value for key in self._keys() if (value := key.open(name, sealed)) is not None), None)
 
 
 def _wrong(names: list[str]) -> VaultKeyWrong:

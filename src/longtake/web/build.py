@@ -49,6 +49,8 @@ def create_api(serving: Serving) -> FastAPI:
     return app
 
 
-def create_web(serving: Serving, *, allowed_hosts: Iterable[str], upload_bytes: int) -> ASGIApp:
+def create_web(
+    serving: Serving, *, allowed_hosts: Iterable[str], upload_bytes: int, allowed_origins: Iterable[str] = ()
+) -> ASGIApp:
     """Return what the HTTP server runs: every request passes the frame first."""
-    return Frame(create_api(serving), allowed_hosts, {UPLOADS: upload_bytes + FORM_BYTES})
+    return Frame(create_api(serving), allowed_hosts, {UPLOADS: upload_bytes + FORM_BYTES}, allowed_origins)

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from longtake.clock import new_id
 from longtake.logs import log_context
+from longtake.web.origins import Origins
 from longtake.web.problems import HttpProblem, unexpected_problem
 
 log = structlog.get_logger(__name__)
@@ -28,9 +29,14 @@ class Frame:
     """The outermost layer of the application."""
 
     def __init__(
-        self, app: ASGIApp, allowed_hosts: Iterable[str], body_limits: Mapping[tuple[str, str], int] | None = None
+        self,
+        app: ASGIApp,
+        allowed_hosts: Iterable[str],
+        body_limits: Mapping[tuple[str, str], int] | None = None,
+        allowed_origins: Iterable[str] = (),
     ) -> None:
         self._app = app
+        self._origins = Origins(allowed_origins)
         self._body_limits = dict(body_limits or {})
         self._hosts = {host.lower() for host in (*LOOPBACK_NAMES, *allowed_hosts)}
 
@@ -45,7 +51,7 @@ class Frame:
             request_id = new_id()
         token = log_context.set({"request_id": request_id})
         try:
-            await self._answer(scope, headers, receive, _Answer(send, request_id))
+            await self._answer(scope, headers, receive, _Answer(send, request_id, headers, self._origins))
         finally:
             log_context.reset(token)
 
@@ -53,8 +59,11 @@ class Frame:
         started = time.monotonic()
         try:
             refusal = self._refusal(scope, headers)
+            preflight = self._origins.preflight(scope["method"], headers)
             if refusal is not None:
                 await refusal.response()(scope, receive, answer)
+            elif preflight is not None:
+                await preflight(scope, receive, answer)
             else:
                 await self._app(scope, _bounded(receive, self._body_limit(scope)), answer)
         except Exception:
@@ -103,9 +112,11 @@ class Frame:
 class _Answer:
     """Sends, and remembers what status was sent."""
 
-    def __init__(self, send: Send, request_id: str) -> None:
+    def __init__(self, send: Send, request_id: str, asked: Headers, origins: Origins) -> None:
         self._send = send
         self._request_id = request_id
+        self._asked = asked
+        self._origins = origins
         self.status: int | None = None
 
     async def __call__(self, message: Message) -> None:
@@ -114,7 +125,9 @@ class _Answer:
             headers = MutableHeaders(scope=message)
             headers["X-Request-Id"] = self._request_id
             headers["X-Content-Type-Options"] = "nosniff"
-            headers["Cache-Control"] = "no-store"
+            # What may be kept says so itself; everything else is some user's.
+            headers.setdefault("Cache-Control", "no-store")
+            self._origins.mark(self._asked, headers)
         await self._send(message)
 
 

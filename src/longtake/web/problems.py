@@ -15,16 +15,20 @@ from longtake.errors import (
     AssetGone,
     DatabaseError,
     DatabaseUnavailable,
+    DecodersBusy,
     Forbidden,
     GenerationError,
     IdempotencyKeyInUse,
+    ImportFileInvalid,
     InsufficientCredits,
+    InternalSecretRefused,
     InvalidActionArgument,
     InvalidAmount,
     InvalidCursor,
     InvalidDefinition,
     InvalidJob,
     InvalidText,
+    InvalidTitle,
     KeySetUnavailable,
     LeaseLost,
     LinkInvalid,
@@ -34,6 +38,7 @@ from longtake.errors import (
     NotFound,
     ObjectMissing,
     ObjectTooLarge,
+    PosterPathInvalid,
     ProviderBusy,
     ProviderError,
     ProviderNotConfigured,
@@ -45,9 +50,13 @@ from longtake.errors import (
     RateLimited,
     ResultNotCopied,
     RightsMissing,
+    RoleTooPowerful,
     StateConflict,
     StorageError,
     StorageUnavailable,
+    TooManyImports,
+    TooManyProcessings,
+    TooManyStreams,
     TooManyTasks,
     TransactionEnded,
     Unauthorized,
@@ -66,8 +75,13 @@ STATUSES: dict[type[LongtakeError], int] = {
     InvalidActionArgument: 422,
     InvalidJob: 422,
     InvalidText: 422,
+    InvalidTitle: 422,
+    PosterPathInvalid: 422,
     InvalidAmount: 422,
     InvalidCursor: 422,
+    TooManyStreams: 429,
+    TooManyProcessings: 429,
+    InternalSecretRefused: 401,
     InsufficientCredits: 402,
     Unauthorized: 401,
     Forbidden: 403,
@@ -97,10 +111,14 @@ STATUSES: dict[type[LongtakeError], int] = {
     ObjectTooLarge: 413,
     StorageError: 500,
     MediaRefused: 422,
+    DecodersBusy: 503,
     ResultNotCopied: 502,
     AssetGone: 410,
+    TooManyImports: 429,
+    ImportFileInvalid: 422,
     LinkInvalid: 403,
     RightsMissing: 500,
+    RoleTooPowerful: 500,
     TransactionEnded: 500,
     LongtakeError: 500,
 }
@@ -238,17 +256,32 @@ def _routing_problem(request: Request, error: HTTPException) -> HttpProblem:
     if error.status_code == HTTP_PROBLEMS["JSON_INVALID"][0]:
         return HttpProblem("JSON_INVALID", "The body cannot be read.")
     if error.status_code == HTTP_PROBLEMS["METHOD_NOT_ALLOWED"][0]:
-        headers = {"Allow": ", ".join(_allowed(request))}
-        return HttpProblem("METHOD_NOT_ALLOWED", f"{path} does not take {request.method}.", headers=headers)
+        return _not_allowed(request, _allowed(request))
     if error.status_code == HTTP_PROBLEMS["ROUTE_UNKNOWN"][0]:
         return HttpProblem("ROUTE_UNKNOWN", f"There is nothing at {path}.", "/openapi.json lists what there is.")
     log.error("unforeseen HTTP error", status=error.status_code, error=str(error.detail))
     return unexpected_problem()
 
 
+def literal_path_problem(request: Request) -> HttpProblem | None:
+    """Return the problem of a request to `/v1/tasks/pending` with a method that only `/v1/tasks/{task_id}` takes."""
+    described = request.app.openapi()["paths"].get(request.url.path)
+    if described is None or request.method.lower() in described:
+        return None
+    return _not_allowed(request, sorted(method.upper() for method in described))
+
+
+def _not_allowed(request: Request, allowed: list[str]) -> HttpProblem:
+    sentence = f"{request.url.path[:200]} does not take {request.method}."
+    return HttpProblem("METHOD_NOT_ALLOWED", sentence, headers={"Allow": ", ".join(allowed)})
+
+
 def _allowed(request: Request) -> list[str]:
     """Return all methods of this path: routes know only their own."""
     methods = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
+    # `/v1/tasks/pending` is a path of its own, though it fits where an id could stand.
+    if described := request.app.openapi()["paths"].get(request.url.path):
+        return sorted(method.upper() for method in described)
     routes = request.app.routes
     return [
         method

@@ -7,7 +7,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 
 from longtake.redaction import names_a_secret
-from longtake.web.problems import HTTP_PROBLEMS, HttpProblem, problem
+from longtake.web.problems import HTTP_PROBLEMS, HttpProblem, literal_path_problem, problem
 
 MOST_NAMED = 20
 LONGEST_NAME = 80
@@ -17,9 +17,10 @@ _PLACES = {"body", "query", "path", "header", "cookie"}
 def install_validation_handler(app: FastAPI) -> None:
     """Turn FastAPI's finding that a request does not fit its route into a problem."""
 
-    async def invalid(_request: Request, error: Exception) -> Response:
+    async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for nothing else
-        return validation_response(error)
+        elsewhere = literal_path_problem(request)
+        return validation_response(error) if elsewhere is None else elsewhere.response()
 
     app.add_exception_handler(RequestValidationError, invalid)
 

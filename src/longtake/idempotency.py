@@ -12,17 +12,29 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from sqlalchemy import bindparam, delete, insert, select
+from sqlalchemy import Column, SmallInteger, Table, Text, bindparam, delete, insert, select
 
 from longtake.db import Transaction
-from longtake.db.dialects import NOW, POSTGRESQL, later
+from longtake.db.dialects import NOW, POSTGRESQL, Instant, Json, later
 from longtake.db.prepared import Prepared
+from longtake.engine.tables import metadata
 from longtake.errors import IdempotencyKeyInUse, IdempotencyKeyReused, InvalidIdempotencyKey
-from longtake.generation.tables import idempotency_keys
 
 KEY_LIMIT = 255
 #: Promised are 24 hours; a day more for clocks and weekends costs little.
 KEPT_SECONDS = 2 * 86_400.0
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("user_id", Text, primary_key=True),
+    Column("route", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("fingerprint", Text, nullable=False),
+    Column("status", SmallInteger, nullable=False),
+    Column("answer", Json, nullable=False),
+    Column("created_at", Instant, nullable=False),
+)
 
 _NAMES = ("user_id", "route", "key")
 FIND = Prepared(

@@ -44,6 +44,9 @@ class Trouble:
     pause: str | None = None
     #: People are told, once for the provider and not for each task.
     alert: bool = False
+    #: The number of the try that it waits for, and in how many seconds that is; None when nothing was tried.
+    attempt: int | None = None
+    seconds: float = 0.0
 
 
 @dataclass
@@ -81,7 +84,9 @@ def wait_out(error: LongtakeError, job: Job, provider: str, breaker: Breaker, so
             seconds, slow = BREAKER_SECONDS * source.uniform(0.8, 1.2), True
         case _:
             seconds = BACK_OFF.delay(seen + 1, source)
-    trouble = Trouble(error.code, error.message, pause, alert=isinstance(error, FOR_PEOPLE))
+    # The first try and those that failed since, this one among them, are over.
+    again = {"attempt": seen + 2, "seconds": seconds}
+    trouble = Trouble(error.code, error.message, pause, alert=isinstance(error, FOR_PEOPLE), **again)
     memo = {**(job.memo or {}), "trouble": seen + 1}
     return Snooze(seconds, memo=memo, slow_lane=slow, data=trouble, code=error.code, message=error.message)
 
@@ -95,3 +100,20 @@ def without_key(provider: str) -> Snooze:
 def quiet_memo(job: Job) -> Any:
     """Return the memo after an answer: the count of failures in a row starts again."""
     return None if job.memo else KEEP
+
+
+#: What users hear of it. Addresses, keys and quotas are the operators' matter: they have the alert and the task's row.
+TROUBLE = {
+    "PROVIDER_BUSY": "The provider takes no more requests for now.",
+    "PROVIDER_FULL": "The provider works on as many tasks as it takes at once.",
+    "PROVIDER_QUOTA_SPENT": "The provider takes nothing more today.",
+    "SUBMIT_UNKNOWN": "The provider's answer was lost; the task costs nothing unless it is found again.",
+    "TASK_NOT_FOUND": "The provider does not know the task; it is asked once more.",
+}
+OTHER_TROUBLE = "The provider cannot be used right now; the task goes on by itself."
+OUR_TROUBLE = "Something went wrong on our side; the task goes on by itself."
+
+
+def trouble_words(code: str) -> str:
+    """Return what users hear of a trouble: never a provider's own words, which may hold addresses."""
+    return TROUBLE.get(code, OTHER_TROUBLE if code.startswith("PROVIDER_") else OUR_TROUBLE)

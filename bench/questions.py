@@ -1,0 +1,127 @@
+"""Everything that routes, sweeps, estimates and figures ask about tasks, each by the function that always asks it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bench.million_rows import AWAY, HEAVY
+
+if TYPE_CHECKING:
+    from longtake.app.application import Application
+    from longtake.db import Transaction
+    from longtake.generation.views import Task
+
+EVERY_LANE = ("kie.submit", "kie.query", "gemini.submit", "gemini.query")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A transaction function and what it is asked; `user` where a user asks, `writes` where it may change rows."""
+
+    ask: Callable[..., Any]
+    arguments: tuple[Any, ...] = ()
+    user: str | None = None
+    writes: bool = False
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the questions are about."""
+
+    unfinished: list["Task"]
+    ended: list["Task"]
+    #: One that belongs to a conversation.
+    talk: "Task"
+
+
+def look_around(tx: "Transaction") -> Known:
+    from longtake.generation.queries import Filter, list_tasks, unfinished_tasks
+
+    ended = list_tasks(tx, HEAVY, Filter(("completed",)), None, 1000)
+    talk = next(task for task in ended if task.conversation_id is not None)
+    return Known(unfinished_tasks(tx, HEAVY), ended, talk)
+
+
+def of_lists(known: Known) -> dict[str, Question]:
+    """Return the lists by each filter, for the user who has the most tasks."""
+    from longtake.generation.queries import Filter, list_tasks
+    from longtake.web.snapshot import ENDED
+
+    talk = known.talk.conversation_id
+    filters = {
+        "all": Filter(),
+        "by status": Filter(("failed",)),
+        "by three statuses": ENDED,
+        "by type": Filter(type="video"),
+        "by model": Filter(model="nano-banana-pro"),
+        "by a rare model": Filter(model="kling-2.6"),
+        "by status and type": Filter(("cancelled",), "video"),
+        "by status and a rare model": Filter(("failed",), None, "kling-2.6"),
+        "by three statuses and a rare model": Filter(ENDED.status, None, "kling-2.6"),
+        "by type and model that exclude each other": Filter((), "image", "veo-3.1-fast"),
+        "by conversation": Filter(conversation_id=talk),
+        "by conversation and status": Filter(("failed",), conversation_id=talk),
+    }
+    further_on = Question(list_tasks, (HEAVY, Filter(), known.ended[-1].id, 51), HEAVY)
+    lists = {f"list {name}": Question(list_tasks, (HEAVY, one, None, 51), HEAVY) for name, one in filters.items()}
+    away = Question(list_tasks, (AWAY, Filter(), None, 51), AWAY)
+    return lists | {"list further on": further_on, "list all of one who was away for a month": away}
+
+
+def of_routes(known: Known) -> dict[str, Question]:
+    """Return what other routes ask, and what comes with a request that is written."""
+    from longtake.asset_registry import assets_of_tasks
+    from longtake.conversations.store import count_unread, list_conversations
+    from longtake.generation.callbacks import find_addressee
+    from longtake.generation.creation import COUNT
+    from longtake.generation.queries import get_task, unfinished_tasks
+    from longtake.idempotency import FIND
+    from longtake.web.snapshot import take_snapshot
+
+    key = {"user_id": "user-1", "route": "images/generate", "key": known.unfinished[0].id}
+    return {
+        "one task": Question(get_task, (HEAVY, known.talk.id), HEAVY),
+        "unfinished tasks": Question(unfinished_tasks, (HEAVY,), HEAVY),
+        "results of 20 tasks": Question(assets_of_tasks, ([task.id for task in known.ended[:20]], HEAVY), HEAVY),
+        "conversations": Question(list_conversations, (HEAVY,), HEAVY),
+        "unread": Question(count_unread, (HEAVY,), HEAVY),
+        "whole snapshot": Question(take_snapshot, (HEAVY,), HEAVY),
+        "idempotency key": Question(lambda tx: tx.run(FIND, **key)),
+        "number under way, at a submit": Question(lambda tx: tx.run(COUNT, user_id=HEAVY, most=1000)),
+        "task of a callback": Question(find_addressee, ("kie", known.talk.reference)),
+    }
+
+
+def of_the_program(application: "Application", known: Known) -> dict[str, Question]:
+    """Return what is asked on nobody's behalf."""
+    from longtake.generation.attaching import look_again
+    from longtake.generation.checking import read_unasked
+    from longtake.generation.estimates import _read
+    from longtake.generation.figures import _poll_delay, _unfinished, generation_figures, read_ended
+    from longtake.generation.lines import read_lines
+    from longtake.generation.outlook import _look
+    from longtake.generation.submissions import _running
+    from longtake.generation.sweeping import end_overdue
+    from longtake.generation.watching import _ended
+    from longtake.generation.watching import _unfinished as watched
+    from longtake.idempotency import forget_old_keys
+
+    engine, providers = application.engine, application.capabilities.providers
+    ids = [task.id for task in known.unfinished]
+    return {
+        "queue of a lane": Question(read_lines, (["kie.submit"],)),
+        "retries: jobs of 50 tasks": Question(_look, (ids, frozenset(EVERY_LANE))),
+        "jobs and queue of 50 tasks": Question(_look, (ids, frozenset())),
+        "tasks watched by a new stream": Question(watched, ([HEAVY],)),
+        "ends of 50 awaited tasks": Question(_ended, (ids,)),
+        "number running at a provider": Question(_running, (("kie", "kie_veo"),)),
+        "durations of all models": Question(_read, (sorted(application.capabilities.models),)),
+        "figures, all": Question(generation_figures, (24.0,)),
+        "figures: ended in a day": Question(read_ended, (24.0,)),
+        "figures: polls of running tasks": Question(_poll_delay),
+        "figures: number unfinished": Question(_unfinished),
+        "check: running tasks not asked about": Question(read_unasked, (providers,)),
+        "sweep: past their deadline": Question(end_overdue, (), writes=True),
+        "sweep: lost submits": Question(look_again, (engine, providers), writes=True),
+        "sweep: old idempotency keys": Question(forget_old_keys, writes=True),
+    }

@@ -1,0 +1,151 @@
+"""Working off the queue within a given time, for hosts that have no worker that stays: a worker with an end in sight.
+
+It is a worker like any other: leases, lanes and the fence hold between it and all others. Only its end is its own: it
+stops when nothing is due any more, or early enough that what it has in hand can be finished or given back in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from sqlalchemy import func, select
+
+from longtake.db.dialects import NOW
+from longtake.engine.lane_store import lane_view
+from longtake.engine.lanes import next_permit
+from longtake.engine.leases import look_around
+from longtake.engine.queue import Ending
+from longtake.engine.tables import jobs
+from longtake.engine.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from longtake.db import Transaction
+    from longtake.engine.engine import Engine
+    from longtake.engine.verdicts import Verdict
+
+#: The last part of the time in which nothing new is begun.
+GRACE_PART = 0.5
+GRACE_LONGEST = 30.0
+#: Of the grace, what writing the last outcomes and saying good-bye may take.
+FAREWELL_SECONDS = 1.0
+LOOK_SECONDS = 0.1
+POLL_SECONDS = 0.5
+#: A dead worker is rescued by whoever has watched it for a lease's length: the lease must fit into the time there is.
+LEASE_PART = 0.6
+LEASE_SHORTEST = 5.0
+#: Nobody needs to know more exactly how many more than this wait.
+COUNT_LIMIT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class WorkedOff:
+    """What was done, and what is left."""
+
+    finished: int
+    failed: int
+    #: Tries that ended, and have another one to come.
+    put_off: int
+    #: Given back unspent: the time was up, or a start came too late for its permit.
+    given_back: int
+    waiting: int
+    next_due_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outstanding:
+    """What a look at the queues found: whether to stay, how much waits, and when the next may begin."""
+
+    due: bool
+    waiting: int
+    next_due_at: datetime | None
+
+
+async def work_off(
+    engine: Engine,
+    seconds: float,
+    *,
+    lease_seconds: float,
+    concurrency: int,
+    has_more: Callable[[], Awaitable[bool]],
+) -> WorkedOff:
+    """Work for at most so many seconds; ``has_more`` says whether work is about to come that no row speaks of yet."""
+    clock = engine.clock
+    grace = min(seconds * GRACE_PART, GRACE_LONGEST)
+    claim_until = clock.monotonic() + seconds - grace
+    lease = min(lease_seconds, max((seconds - grace) * LEASE_PART, LEASE_SHORTEST))
+    written: Counter[str] = Counter()
+    worker = Worker(
+        engine,
+        concurrency=concurrency,
+        poll_seconds=POLL_SECONDS,
+        lease_seconds=lease,
+        heartbeat_seconds=lease / 3,
+        stop_grace_seconds=max(grace - FAREWELL_SECONDS, grace / 2),
+        on_written=lambda verdict: written.update([_word(verdict)]),
+    )
+    working = asyncio.create_task(worker.run())
+    try:
+        await _until_idle(worker, working, claim_until, has_more)
+    finally:
+        worker.stop()
+        await asyncio.wait([working])
+    working.result()
+    left = await engine.database.read(outstanding, engine, "", 0.0)
+    return WorkedOff(
+        finished=written["finished"],
+        failed=written["failed"],
+        put_off=written["put_off"],
+        given_back=written["given_back"],
+        waiting=left.waiting,
+        next_due_at=left.next_due_at,
+    )
+
+
+async def _until_idle(
+    worker: Worker, working: asyncio.Task[None], claim_until: float, has_more: Callable[[], Awaitable[bool]]
+) -> None:
+    """Wait until nothing is due and nothing is in hand, or until it is time to stop."""
+    clock = worker.engine.clock
+    while not working.done() and (left := claim_until - clock.monotonic()) > 0:
+        await asyncio.wait([working], timeout=min(left, LOOK_SECONDS))
+        if worker.busy or await has_more():
+            continue
+        found = await worker.database.read(outstanding, worker.engine, worker.id, claim_until - clock.monotonic())
+        if not found.due and not worker.busy:
+            return
+
+
+def outstanding(tx: Transaction, engine: Engine, worker: str, within: float) -> Outstanding:
+    """Look at the head of every queue; work is due if it may begin ``within`` so many seconds.
+
+    A job of a worker that seems dead is as good as due: it takes a while until that is certain.
+    """
+    starts = []
+    for head in engine.queue.heads(tx):
+        if head.queue.kind in engine.kinds and not head.paused:
+            permit = _permit(tx, head.queue.lane) if head.limited else 0.0
+            starts.append((head.due_in, max(head.due_in, permit)))
+    seen, orphaned = look_around(tx)
+    suspects = orphaned or any(one.id != worker and one.lease_left < 0 for one in seen)
+    due = bool(suspects) or any(due_in <= 0 and start <= within for due_in, start in starts)
+    some = select(jobs.c.id).where(jobs.c.state == "ready").limit(COUNT_LIMIT).subquery()
+    now, waiting = tx.execute(select(NOW)).scalar_one(), tx.execute(select(func.count()).select_from(some)).scalar_one()
+    first = min((start for _due_in, start in starts), default=None)
+    return Outstanding(due, waiting, None if first is None else now + timedelta(seconds=max(first, 0.0)))
+
+
+def _permit(tx: Transaction, lane: str) -> float:
+    view = lane_view(tx, lane)
+    return next_permit(view.lane, view.state)
+
+
+def _word(verdict: Verdict) -> str:
+    if isinstance(verdict.change, Ending):
+        return "failed" if verdict.change.state == "failed" else "finished"
+    return "given_back" if verdict.outcome is None else "put_off"
