@@ -74,20 +74,27 @@ async def test_a_deadlock_of_two_transactions_ends_well_for_both(postgresql_url:
     set_for_database(postgresql_url, "deadlock_timeout = '50ms'")
     database = open_database(postgresql_url)
     database.run_blocking(make_notes)
-    together = threading.Barrier(2, timeout=20)
+    together, one_is_through = threading.Barrier(2, timeout=20), threading.Event()
     runs: list[int] = []
 
     def lock_both(tx: Transaction, first: int, second: int) -> None:
         runs.append(first)
+        again = runs.count(first) > 1
+        # A row goes to whoever asks, not to who has waited: the one that lost could be back before the other wakes up.
+        assert not again or one_is_through.wait(20)
         tx.execute(text("SELECT 1 FROM notes WHERE value = :value FOR UPDATE"), {"value": first})
-        if runs.count(first) == 1:
+        if not again:
             together.wait()
         tx.execute(text("SELECT 1 FROM notes WHERE value = :value FOR UPDATE"), {"value": second})
         add_note(tx, 10 + first)
 
+    async def get_through(first: int, second: int) -> None:
+        await database.run(lock_both, first, second)
+        one_is_through.set()
+
     await database.run(add_note, 1)
     await database.run(add_note, 2)
-    await asyncio.gather(database.run(lock_both, 1, 2), database.run(lock_both, 2, 1))
+    await asyncio.gather(get_through(1, 2), get_through(2, 1))
     assert len(runs) == 3
     assert await database.read(read_notes) == [1, 2, 11, 12]
     database.close()
