@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from bench import children
 from bench.ground import Ground
 from bench.outside import KEY, Sandbox
 from bench.service import Service
+from bench.settled import in_postgresql
 
 #: As many as one request brings in.
 BATCH = 500
@@ -58,7 +60,18 @@ def running_catalogue(service: Service, ground: Ground, **settings: str) -> Iter
         worker = stack.enter_context(service.running("serve", *(["--no-worker"] if apart else [])))
         if apart:
             worker = stack.enter_context(service.running("worker"))
+            wait_until_registered(service, worker)
         yield Place(service, token, worker)
+
+
+def wait_until_registered(service: Service, worker: children.Child) -> None:
+    """Wait until a worker takes jobs: how long a process takes to load is no part of what is measured."""
+    with in_postgresql("SELECT EXISTS (SELECT 1 FROM workers)")(service.database) as registered:
+        deadline = time.monotonic() + SECONDS
+        while not registered():
+            worker.check()
+            assert time.monotonic() < deadline, f"no worker was there within {SECONDS:g} s"
+            time.sleep(0.05)
 
 
 def catalogue_settings(sandbox: Sandbox) -> dict[str, str]:

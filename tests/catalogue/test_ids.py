@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake.catalogue.queries import Filter
-from longtake.catalogue.tables import SEARCH, SYNC_IDS, YEAR
+from longtake.catalogue.tables import SEARCH, SYNC, SYNC_IDS, YEAR
 from longtake.errors import InvalidTitle, NotFound
 from longtake.provider_lanes import try_lanes_again
 from tests.catalogue.stage import DAY, FEW, WEEK, CatalogueStudio, given
@@ -55,6 +55,24 @@ async def test_m3_each_page_of_a_year_is_asked_for_once_however_many_titles_need
     await studio.bring(**sought(studio.truth("exact"), bangumi_id=1, title_japanese="nobody knows this"))
     await studio.work()
     assert len(studio.asked("discover")) == len(asked), "the lists are known for a day"
+
+
+@pytest.mark.parametrize(("kind", "route"), [(YEAR, "discover"), (SEARCH, "search")])
+async def test_a_job_whose_permit_ended_while_it_read_asks_nothing_and_comes_again(
+    studio: CatalogueStudio, kind: str, route: str
+) -> None:
+    exact = studio.truth("exact")
+    year = exact["year"] if kind == YEAR else None
+    title_id = await studio.bring(title_japanese=exact["names"]["ja"], year=year)
+    for _ in range(2):
+        await studio.run_only(SYNC, SYNC_IDS)
+    [job] = await studio.claim_kind(kind)
+    job.permitted_until = studio.clock.monotonic() - 0.001
+    assert await studio.run(job)
+    assert studio.asked(route) == []
+    await studio.work()
+    assert (await studio.show(title_id))["tmdb_id"] == exact["tmdb_id"]
+    assert studio.asked(route) != []
 
 
 async def test_only_the_years_that_are_needed_are_asked_for(studio: CatalogueStudio) -> None:

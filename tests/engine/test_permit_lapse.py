@@ -43,9 +43,12 @@ def slow() -> list[Lane]:
 async def test_on_time_it_is_begun(database: Database, slow: list[Lane]) -> None:
     stage = Stage(database, lanes=slow, lane="slow")
     worker, claim = await claimed(database, stage)
-    worker.hand.take(claim, stage.engine.clock.monotonic())
+    taken_at = stage.engine.clock.monotonic()
+    worker.hand.take(claim, taken_at)
     await conclude(worker)
     assert len(stage.started) == 1
+    # A handler that has to read before it calls can see by this that it has become too late since.
+    assert claim.jobs[0].permitted_until == taken_at + 0.2
 
 
 async def test_too_late_it_is_given_back_unspent(database: Database, slow: list[Lane]) -> None:

@@ -15,6 +15,7 @@ from longtake.engine.lanes import (
     PERMIT_LONGEST,
     RECOVERY_SECONDS,
     SLOWDOWN_MOST,
+    WAITING_PART,
     LaneState,
     next_permit,
     permits,
@@ -30,7 +31,7 @@ def timed_lanes(draw: st.DrawFn) -> Lane:
     rate = draw(st.none() | st.tuples(st.integers(1, 50), st.floats(0.05, 120)))
     burst = draw(st.integers(1, rate[0])) if rate else 1
     spacing = draw(st.floats(0.01, 30)) if rate is None else draw(st.none() | st.floats(0.01, 30))
-    return Lane("any", rate=rate, burst=burst, spacing=spacing)
+    return Lane("any", draw(st.none() | st.integers(1, 60)), rate=rate, burst=burst, spacing=spacing)
 
 
 #: How long after the claim before, how many are wanted, and how late every other one starts (as part of the lifetime).
@@ -118,6 +119,13 @@ def test_what_is_waited_for_is_then_permitted(lane: Lane, asked: list[Asked]) ->
         permitted, _state = permits(lane, after(state, wait), 0, 1)
         assert len(permitted) == 1
         assert permitted[0] <= TOLERANCE
+
+
+@given(timed_lanes(), st.integers(1, 60))
+def test_of_those_that_may_run_only_few_wait_for_their_time(lane: Lane, most: int) -> None:
+    permitted, _state = permits(replace(lane, max_running=most, burst=1), LaneState(), 0, 1000)
+    assert len(permitted) >= 1
+    assert sum(start > TOLERANCE for start in permitted) <= most * WAITING_PART
 
 
 @given(st.integers(1, 50), st.floats(0.5, 120), st.data())

@@ -61,6 +61,7 @@ class CatalogueParts:
         self._storage = storage
         self._breaker = breaker
         self._random = source
+        self._clock = clock
         self._hosts = PosterHosts(settings.bangumi_images_url, settings.tmdb_images_url)
         rate = (settings.tmdb_per_second, 1.0) if settings.tmdb_per_second else None
         lane = Lane("tmdb", max_running=settings.titles_at_once or None, rate=rate)
@@ -73,9 +74,9 @@ class CatalogueParts:
         """Return the job kinds."""
         database, engine, tmdb = self._database, self._engine, self.tmdb
         posters = Posters(database, self._storage, self._fetcher, self._settings.poster_check_days, self._random)
-        asking = Asking(tmdb.name, self._breaker, self._random)
+        asking = Asking(tmdb.name, self._breaker, self._random, self._clock)
         years, searching = Years(database, tmdb, asking), Searching(database, tmdb, asking)
-        asking_bangumi = Asking(self.bangumi.name, self._breaker, self._random)
+        asking_bangumi = Asking(self.bangumi.name, self._breaker, self._random, self._clock)
         bangumi = Calendar(database, engine, self.bangumi, self._hosts, asking_bangumi)
         single = [one.kind() for one in (posters, years, searching, Removing(database, self._storage))]
         return [*single, *bangumi.kinds(), *Syncing(database, tmdb).kinds()]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, TypeVarTuple
 
+from longtake.clock import Clock
 from longtake.engine.jobs import Job
-from longtake.engine.outcomes import Fail, Outcome
+from longtake.engine.outcomes import Fail, Outcome, Snooze
 from longtake.errors import ProviderError, ProviderRefused
 from longtake.providers.trouble import Breaker, wait_out
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +24,17 @@ class Asking:
     name: str
     breaker: Breaker
     source: random.Random
+    clock: Clock
 
-    async def ask(self, job: Job, answer: Awaitable[T]) -> T | Outcome:
-        """Return the answer; what will never be answered fails the job, everything else is waited out."""
+    async def ask(self, job: Job, request: Callable[[*Ts], Awaitable[T]], *arguments: *Ts) -> T | Outcome:
+        """Return the answer; what will never be answered fails the job, everything else is waited out.
+
+        A job that took so long to find out what to ask for that its permit is over asks for another one.
+        """
+        if self.clock.monotonic() > job.permitted_until:
+            return Snooze(0.0)
         try:
-            found = await answer
+            found = await request(*arguments)
         except ProviderRefused as error:
             self.breaker.answered(self.name)
             return Fail(error.code, error.message)

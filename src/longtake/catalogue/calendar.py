@@ -70,12 +70,12 @@ class Calendar:
         """Ask for the calendar; by itself only where there is a catalogue: nobody else wants titles."""
         if not job.args.get(BY_HAND) and not await self._database.read(_has_titles):
             return Done()
-        subjects = await self._asking.ask(job, self._bangumi.calendar())
+        subjects = await self._asking.ask(job, self._bangumi.calendar)
         return subjects if isinstance(subjects, Outcome) else Done(data=subjects)
 
     async def ask(self, job: Job) -> Outcome:
         """Ask about one title."""
-        subject = await self._asking.ask(job, self._bangumi.subject(int(job.args["bangumi_id"])))
+        subject = await self._asking.ask(job, self._bangumi.subject, int(job.args["bangumi_id"]))
         if subject is None:
             return Fail("NOT_FOUND", f"Bangumi has no subject {job.args['bangumi_id']}.")
         return subject if isinstance(subject, Outcome) else Done(data=[subject])

@@ -66,7 +66,7 @@ class Searching:
         memo = {"name": 0, "candidates": [], **(job.memo or {})}
         if memo["name"] >= len(sought.names):
             return Done(data=Result(None, _candidates(memo)))
-        shows = await self._asking.ask(job, self._tmdb.search(sought.names[memo["name"]]))
+        shows = await self._asking.ask(job, self._tmdb.search, sought.names[memo["name"]])
         if isinstance(shows, Outcome):
             return shows
         ranked = rank(sought.names, sought.year, shows)

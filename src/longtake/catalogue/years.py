@@ -53,7 +53,7 @@ class Years:
         year, page = int(job.args["year"]), int((job.memo or {}).get("page", 1))
         if page == 1 and year in await self._database.read(fresh_years, {year}):
             return Done()
-        found = await self._asking.ask(job, self._tmdb.japanese_shows_of(year, page))
+        found = await self._asking.ask(job, self._tmdb.japanese_shows_of, year, page)
         if isinstance(found, Outcome):
             return found
         if page >= found.pages:

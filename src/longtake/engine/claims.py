@@ -31,6 +31,7 @@ class Claim:
     #: For limited lanes: when each job may start (seconds from the claim), and how late it may be at most.
     starts: list[float] = field(default_factory=list)
     lifetime: float | None = None
+    #: When it is to be claimed from the lane again: a little before the next permit, since asking takes time too.
     next_in: float = 0.0
     #: As many run as may: the next start is when one of them ends.
     lane_full: bool = False
@@ -64,6 +65,8 @@ def claim_from_lane(
         save_state(tx, name, after)
     full = view.lane.max_running is not None and running + len(jobs) >= view.lane.max_running
     next_in = LANE_FULL_SECONDS if full else next_permit(view.lane, after)
+    if starts and not full:
+        next_in = max(next_in - view.lane.horizon / 2, 0.0)
     lifetime = view.lane.permit_lifetime if view.lane.timed else None
     return Claim(jobs, None, starts, lifetime, next_in, full)
 

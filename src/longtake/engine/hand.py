@@ -92,6 +92,7 @@ class Hand:
         lateness is counted from before the claim was sent, so it is never measured too small.
         """
         one.start_by, one.timed = one.claimed_at + starts_in + lifetime, True
+        one.job.permitted_until = one.start_by
 
         def start() -> None:
             if self._jobs.get(one.job.id) is one:
@@ -184,7 +185,7 @@ class Hand:
             asked_at = clock.monotonic()
             permit = await persistently(run, permit_alone, one.job)
             if permit.wait is None:
-                one.start_by = asked_at + permit.lifetime
+                one.start_by = one.job.permitted_until = asked_at + permit.lifetime
                 return True
             if asked_at > give_up_at or not permit.ours:
                 break

@@ -108,6 +108,8 @@ class Job:
     created_at: datetime
     due_at: datetime
     progress_writer: ProgressWriter | None = None
+    #: Until when its lane permits what it is about to ask for (monotonic): one that has to read first looks again after.
+    permitted_until: float = math.inf
 
     async def progress(self, function: Callable[[Transaction, *Ts], None], *arguments: *Ts) -> bool:
         """Write about the middle of a run (a state, bytes done), fenced by the lease; at most once a second.

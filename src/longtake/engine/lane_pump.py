@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from longtake.engine.lanes import HORIZON_SECONDS
 from longtake.engine.persistence import PASSING, PAUSE_SECONDS
 
 if TYPE_CHECKING:
@@ -76,10 +75,6 @@ class LanePump:
             # The lane would permit more, but nothing is due: the heads we knew are gone.
             worker.rhythm.look_again()
             return worker.rhythm.poll_seconds
-        wait = claim.next_in
-        if claim.starts and not claim.lane_full:
-            # Ask before the next permit is there: the time that asking takes would be lost to the lane.
-            wait = max(wait - HORIZON_SECONDS / 2, 0.0)
-        self._ready_at[lane] = claimed_at + wait
+        self._ready_at[lane] = claimed_at + claim.next_in
         self._full[lane] = claim.lane_full
-        return wait
+        return claim.next_in

@@ -21,6 +21,8 @@ PERMIT_SHORTEST = 0.02
 PERMIT_LONGEST = 0.2
 #: How far ahead permits are given, so that a fast lane needs no claim for each start.
 HORIZON_SECONDS = 0.1
+#: A job that waits for its permit's time counts as running: where few may, no more than this part of them does so.
+WAITING_PART = 0.25
 #: A lane slowed by a 429 doubles its intervals, up to this, and halves them again after each quiet minute.
 SLOWDOWN_MOST = 16.0
 RECOVERY_SECONDS = 60.0
@@ -74,6 +76,14 @@ class Lane:
         shortest = min((one for one in limits if one is not None), default=0.0)
         return min(max(shortest * PERMIT_PART, PERMIT_SHORTEST), PERMIT_LONGEST)
 
+    @property
+    def horizon(self) -> float:
+        """Return how far ahead permits are given."""
+        if self.max_running is None:
+            return HORIZON_SECONDS
+        interval = max(self.spacing or 0.0, self.rate[1] / self.rate[0] if self.rate else 0.0)
+        return min(HORIZON_SECONDS, self.max_running * interval * WAITING_PART)
+
 
 @dataclass(frozen=True, slots=True)
 class LaneState:
@@ -95,7 +105,7 @@ class LaneState:
 
 
 def permits(lane: Lane, state: LaneState, running: int, wanted: int) -> tuple[list[float], LaneState]:
-    """Return when the next starts may be (seconds from now, at most the horizon) and the state after them."""
+    """Return when the next starts may be (seconds from now, at most the lane's horizon) and the state after them."""
     room = wanted if lane.max_running is None else min(wanted, lane.max_running - running)
     if (state.blocked or 0.0) > 0.0 or room <= 0:
         return [], state
@@ -105,7 +115,7 @@ def permits(lane: Lane, state: LaneState, running: int, wanted: int) -> tuple[li
     starts: list[float] = []
     while len(starts) < room:
         start = max(0.0, arrival - tolerance, spaced)
-        if start > HORIZON_SECONDS:
+        if start > lane.horizon:
             break
         starts.append(start)
         arrival = max(arrival, start) + interval
