@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -68,8 +68,29 @@ async def test_its_time_has_to_come(database: Database, slow: list[Lane]) -> Non
     stage = Stage(database, lanes=slow, lane="slow")
     worker, claim = await claimed(database, stage)
     now = stage.engine.clock.monotonic()
-    worker.hand.take(Claim(claim.jobs, starts=[0.05], lifetime=10.0), now)
+    worker.hand.take(Claim(claim.jobs, starts=[0.05], lifetime=10.0, counted_from=now), now)
     [one] = worker.hand.all()
     assert one.task is None
     await stage.until(lambda: len(stage.started) == 1)
     assert stage.engine.clock.monotonic() - now >= 0.05
+
+
+async def test_a_database_whose_claims_take_longer_than_a_permit_lives_still_lets_jobs_start(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Far away, or slow: a lane of 40 a second has permits of 30 ms."""
+    stage = Stage(database, lanes=[Lane("fast", 5, rate=(40, 1.0))], lane="fast")
+    await stage.start()
+    for _ in range(12):
+        await stage.enqueue()
+    at_once = database.run
+
+    async def slowly(function: Any, *arguments: Any, **more: Any) -> Any:
+        answer = await at_once(function, *arguments, **more)
+        if function == stage.engine.claim_lane:
+            await asyncio.sleep(0.08)
+        return answer
+
+    monkeypatch.setattr(database, "run", slowly)
+    async with stage.working():
+        await stage.until(lambda: len(stage.started) == 12)

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from longtake import Lane
 from longtake.engine.lanes import (
-    HORIZON_SECONDS,
+    HORIZON_LONGEST,
     PERMIT_LONGEST,
     RECOVERY_SECONDS,
     SLOWDOWN_MOST,
+    STALE_SECONDS,
     WAITING_PART,
     LaneState,
     next_permit,
@@ -136,7 +137,7 @@ def test_an_idle_lane_permits_its_burst_at_once(count: int, period: float, data:
     assert permitted[:burst] == pytest.approx([0.0] * burst, abs=TOLERANCE)
     assert all(start > TOLERANCE for start in permitted[burst:])
     # After a whole quiet period (and what lateness takes) the burst is there again.
-    rested = after(state, (period + lane.permit_lifetime) * burst + HORIZON_SECONDS)
+    rested = after(state, (period + lane.permit_lifetime) * burst + HORIZON_LONGEST)
     assert permits(lane, rested, 0, 1000)[0][:burst] == pytest.approx([0.0] * burst, abs=TOLERANCE)
 
 
@@ -148,7 +149,7 @@ def test_a_clock_that_goes_back_blocks_no_longer_than_one_interval(lane: Lane, j
     interval = 0.0
     if lane.rate is not None:
         interval = (lane.rate[1] + lane.permit_lifetime) / (lane.rate[0] - lane.burst + 1)
-    longest = max(interval, (lane.spacing or 0.0) + lane.permit_lifetime) + HORIZON_SECONDS
+    longest = max(interval, (lane.spacing or 0.0) + lane.permit_lifetime) + HORIZON_LONGEST + STALE_SECONDS
     assert next_permit(lane, after(state, -jump)) <= longest + TOLERANCE
 
 
@@ -230,3 +231,27 @@ def test_a_permit_lives_briefly(lane: Lane) -> None:
 def test_a_lane_that_cannot_work_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidDefinition):
         Lane(**({"name": "any"} | wrong))  # type: ignore[arg-type]
+
+
+@given(timed_lanes(), st.floats(0.0, 1.0), claims)
+def test_limits_hold_and_no_permit_is_over_before_the_answer_however_long_claims_take(
+    lane: Lane, claim_seconds: float, asked: list[Asked]
+) -> None:
+    state, now, starts = LaneState(), 0.0, []
+    for pause, wanted, late in asked:
+        now += pause
+        permitted, state = permits(lane, after(state, pause), 0, wanted, claim_seconds)
+        if permitted and claim_seconds > lane.permit_lifetime:
+            assert permitted[0] >= min(claim_seconds, HORIZON_LONGEST)
+        starts += real_starts(lane, now, permitted, late)
+    starts.sort()
+    assert all(later - earlier >= (lane.spacing or 0.0) - TOLERANCE for earlier, later in itertools.pairwise(starts))
+    if lane.rate is not None:
+        count, period = lane.rate
+        assert all(b - a >= period - TOLERANCE for a, b in zip(starts, starts[count:], strict=False))
+
+
+@pytest.mark.parametrize("claim_seconds", [0.0, 0.02, 0.1, 0.3, 5.0])
+def test_a_lane_gives_permits_however_long_claims_take(claim_seconds: float) -> None:
+    permitted, _state = permits(Lane("any", 5, rate=(40, 1.0)), LaneState(), 0, 5, claim_seconds)
+    assert permitted

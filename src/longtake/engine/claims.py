@@ -31,7 +31,9 @@ class Claim:
     #: For limited lanes: when each job may start (seconds from the claim), and how late it may be at most.
     starts: list[float] = field(default_factory=list)
     lifetime: float | None = None
-    #: When it is to be claimed from the lane again: a little before the next permit, since asking takes time too.
+    #: From when these seconds count (monotonic): the database's ``now()`` was not later.
+    counted_from: float = 0.0
+    #: When it is to be claimed from the lane again: before the next permit, since asking takes time too.
     next_in: float = 0.0
     #: As many run as may: the next start is when one of them ends.
     lane_full: bool = False
@@ -47,28 +49,36 @@ def claim_unlimited(
 
 
 def claim_from_lane(
-    tx: Transaction, queue: Queue, name: str, queues: Sequence[QueueName], worker: str, wanted: int
+    tx: Transaction,
+    queue: Queue,
+    name: str,
+    queues: Sequence[QueueName],
+    worker: str,
+    wanted: int,
+    *,
+    counted_from: float = 0.0,
+    claim_seconds: float = 0.0,
 ) -> Claim:
     """Lease what a limited lane permits. The lane's row is locked from here to the commit."""
     view = lock_lane(tx, name)
     if view is None:
         return Claim(next_in=LANE_BUSY_SECONDS)
     running = running_in(tx, name) if view.lane.max_running is not None else 0
-    starts, after = permits(view.lane, view.state, running, wanted)
+    starts, after = permits(view.lane, view.state, running, wanted, claim_seconds)
     jobs: list[Job] = []
     if starts:
         jobs = queue.claim(tx, queues, new_id(), worker, len(starts), limited=True)
         jobs.sort(key=_order)
-        starts, after = permits(view.lane, view.state, running, len(jobs))
+        starts, after = permits(view.lane, view.state, running, len(jobs), claim_seconds)
     # Also without a start: after the clock went back, the wait that is left is counted from this moment on.
     if after != view.state:
         save_state(tx, name, after)
     full = view.lane.max_running is not None and running + len(jobs) >= view.lane.max_running
     next_in = LANE_FULL_SECONDS if full else next_permit(view.lane, after)
     if starts and not full:
-        next_in = max(next_in - view.lane.horizon / 2, 0.0)
+        next_in = max(next_in - view.lane.horizon(claim_seconds) / 2, 0.0)
     lifetime = view.lane.permit_lifetime if view.lane.timed else None
-    return Claim(jobs, None, starts, lifetime, next_in, full)
+    return Claim(jobs, None, starts, lifetime, counted_from, next_in, full)
 
 
 @dataclass(frozen=True, slots=True)

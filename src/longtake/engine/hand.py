@@ -81,27 +81,30 @@ class Hand:
             if job.cancel_requested_at is not None:
                 self._conclude(one, Cancelled())
             elif claim.lifetime is not None:
-                self._begin_on_time(one, claim.starts[index], claim.lifetime)
+                self._begin_on_time(one, claim, claim.starts[index], claim.lifetime)
             else:
                 self._begin(one)
 
-    def _begin_on_time(self, one: InHand, starts_in: float, lifetime: float) -> None:
+    def _begin_on_time(self, one: InHand, claim: Claim, starts_in: float, lifetime: float) -> None:
         """Start a job at its permit's time; if that is missed by more than its lifetime, it is given back.
 
-        The claim's answer came after the database's ``now()``, so counting from the answer is never too early;
-        lateness is counted from before the claim was sent, so it is never measured too small.
+        The claim's transaction had begun when it was counted from, so a start is never too early; lateness is
+        counted from before the claim was sent, so it is never measured too small.
         """
         one.start_by, one.timed = one.claimed_at + starts_in + lifetime, True
         one.job.permitted_until = one.start_by
 
-        def start() -> None:
-            if self._jobs.get(one.job.id) is one:
+        def begin_when_permitted() -> None:
+            if self._jobs.get(one.job.id) is not one:
+                return
+            # Looked at again each time: timers of the event loop may be a little early.
+            wait = claim.counted_from + starts_in - self._engine.clock.monotonic()
+            if wait > 0:
+                asyncio.get_running_loop().call_later(wait, begin_when_permitted)
+            else:
                 self._begin(one)
 
-        if starts_in <= 0:
-            start()
-        else:
-            asyncio.get_running_loop().call_later(starts_in, start)
+        begin_when_permitted()
 
     def _begin(self, one: InHand) -> None:
         """Start the handler now; a job that may be what kills workers waits until it can run alone."""

@@ -108,7 +108,7 @@ class Job:
     created_at: datetime
     due_at: datetime
     progress_writer: ProgressWriter | None = None
-    #: Until when its lane permits what it is about to ask for (monotonic): one that has to read first looks again after.
+    #: Until when its lane permits what it is about to ask for (monotonic); a handler that reads first looks again then.
     permitted_until: float = math.inf
 
     async def progress(self, function: Callable[[Transaction, *Ts], None], *arguments: *Ts) -> bool:

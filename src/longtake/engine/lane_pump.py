@@ -18,6 +18,7 @@ log = structlog.get_logger(__name__)
 
 BATCH = 50
 SHORTEST_PAUSE = 0.005
+REMEMBERED = 0.9
 
 
 class LanePump:
@@ -27,6 +28,8 @@ class LanePump:
         self._worker = worker
         self._ready_at: dict[str, float] = {}
         self._full: dict[str, bool] = {}
+        #: How long claims take, slow ones remembered for a while: what is permitted before the answer comes is lost.
+        self._claim_seconds = 0.0
 
     async def run(self) -> None:
         """Claim from limited lanes until the worker stops."""
@@ -67,9 +70,13 @@ class LanePump:
         ordered = sorted(queues, key=lambda queue: queue.priority)
         worker.reserved += wanted
         try:
-            claim = await worker.database.run(worker.engine.claim_lane, lane, ordered, worker.id, wanted)
+            claim = await worker.database.run(
+                worker.engine.claim_lane, lane, ordered, worker.id, wanted, self._claim_seconds
+            )
         finally:
             worker.reserved -= wanted
+        took = worker.engine.clock.monotonic() - claimed_at
+        self._claim_seconds = max(took, self._claim_seconds * REMEMBERED)
         worker.hand.take(claim, claimed_at)
         if not claim.jobs and claim.next_in <= 0:
             # The lane would permit more, but nothing is due: the heads we knew are gone.

@@ -9,7 +9,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.db.dialects import NOW, SQLITE, later, seconds_until, transaction_age
-from longtake.engine.lanes import BLOCK_LONGEST_SECONDS, HORIZON_SECONDS, SLOWDOWN_MOST, Lane, LaneState
+from longtake.engine.lanes import BLOCK_LONGEST_SECONDS, SLOWDOWN_MOST, STALE_SECONDS, Lane, LaneState
 from longtake.engine.tables import jobs, lanes
 from longtake.errors import NotFound
 
@@ -94,7 +94,7 @@ def lock_lane(tx: Transaction, name: str) -> LaneView | None:
     """
     # SQLite's one writer is a lock already.
     row = tx.execute(QUERY.where(lanes.c.name == name).with_for_update(skip_locked=True)).first()
-    return None if row is None or row.paused or row.age > HORIZON_SECONDS else _view(row)
+    return None if row is None or row.paused or row.age > STALE_SECONDS else _view(row)
 
 
 def running_in(tx: Transaction, name: str) -> int:

@@ -19,8 +19,13 @@ from longtake.errors import InvalidDefinition
 PERMIT_PART = 0.03
 PERMIT_SHORTEST = 0.02
 PERMIT_LONGEST = 0.2
-#: How far ahead permits are given, so that a fast lane needs no claim for each start.
+#: How far ahead permits are given, so that a fast lane needs no claim for each start; further where claims take long.
 HORIZON_SECONDS = 0.1
+HORIZON_LONGEST = 0.4
+#: How many claims may be under way, one after the other, until the last permit of one is used.
+HORIZON_CLAIMS = 3
+#: How long ago a transaction may have begun that claims from a lane.
+STALE_SECONDS = 0.1
 #: A job that waits for its permit's time counts as running: where few may, no more than this part of them does so.
 WAITING_PART = 0.25
 #: A lane slowed by a 429 doubles its intervals, up to this, and halves them again after each quiet minute.
@@ -76,13 +81,17 @@ class Lane:
         shortest = min((one for one in limits if one is not None), default=0.0)
         return min(max(shortest * PERMIT_PART, PERMIT_SHORTEST), PERMIT_LONGEST)
 
-    @property
-    def horizon(self) -> float:
-        """Return how far ahead permits are given."""
-        if self.max_running is None:
-            return HORIZON_SECONDS
-        interval = max(self.spacing or 0.0, self.rate[1] / self.rate[0] if self.rate else 0.0)
-        return min(HORIZON_SECONDS, self.max_running * interval * WAITING_PART)
+    def horizon(self, claim_seconds: float) -> float:
+        """Return how far ahead permits are given where a claim takes so long."""
+        horizon = HORIZON_SECONDS
+        if self.max_running is not None:
+            interval = max(self.spacing or 0.0, self.rate[1] / self.rate[0] if self.rate else 0.0)
+            horizon = min(HORIZON_SECONDS, self.max_running * interval * WAITING_PART)
+        return min(max(horizon, HORIZON_CLAIMS * claim_seconds), HORIZON_LONGEST)
+
+    def earliest(self, claim_seconds: float) -> float:
+        """Return how far ahead the first permit is given: none that would be over before its claim is answered."""
+        return min(claim_seconds, HORIZON_LONGEST) if claim_seconds > self.permit_lifetime / 2 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +113,9 @@ class LaneState:
         return max(1.0, self.slowdown * math.pow(0.5, quiet_minutes))
 
 
-def permits(lane: Lane, state: LaneState, running: int, wanted: int) -> tuple[list[float], LaneState]:
+def permits(
+    lane: Lane, state: LaneState, running: int, wanted: int, claim_seconds: float = 0.0
+) -> tuple[list[float], LaneState]:
     """Return when the next starts may be (seconds from now, at most the lane's horizon) and the state after them."""
     room = wanted if lane.max_running is None else min(wanted, lane.max_running - running)
     if (state.blocked or 0.0) > 0.0 or room <= 0:
@@ -113,9 +124,10 @@ def permits(lane: Lane, state: LaneState, running: int, wanted: int) -> tuple[li
         return [0.0] * room, state
     interval, tolerance, gap, arrival, spaced = _position(lane, state)
     starts: list[float] = []
+    horizon, earliest = lane.horizon(claim_seconds), lane.earliest(claim_seconds)
     while len(starts) < room:
-        start = max(0.0, arrival - tolerance, spaced)
-        if start > lane.horizon:
+        start = max(earliest, arrival - tolerance, spaced)
+        if start > horizon:
             break
         starts.append(start)
         arrival = max(arrival, start) + interval
@@ -145,6 +157,6 @@ def _position(lane: Lane, state: LaneState) -> tuple[float, float, float, float,
     if lane.spacing is not None:
         gap = (lane.spacing + lane.permit_lifetime) * factor
     # Further ahead than the limits can bring it: the clock went back, or the limits were relaxed. Wait one interval.
-    arrival = min(state.arrival or 0.0, tolerance + interval + HORIZON_SECONDS)
-    spaced = min(state.spaced or 0.0, gap + HORIZON_SECONDS)
+    arrival = min(state.arrival or 0.0, tolerance + interval + HORIZON_LONGEST + STALE_SECONDS)
+    spaced = min(state.spaced or 0.0, gap + HORIZON_LONGEST + STALE_SECONDS)
     return interval, tolerance, gap, arrival, spaced
