@@ -29,13 +29,18 @@ class Client:
     """Somebody who calls the routes of one router."""
 
     def __init__(
-        self, router: APIRouter, user_id: str, role: str = "user", scopes: frozenset[str] | None = None
+        self,
+        router: APIRouter,
+        user_id: str,
+        role: str = "user",
+        scopes: frozenset[str] | None = None,
+        key_id: str | None = None,
     ) -> None:
         self._app = FastAPI()
         self._app.include_router(router)
         install_handlers(self._app)
         install_validation_handler(self._app)
-        caller = Caller(user_id, role, SCOPES_OF_ROLE[role] if scopes is None else scopes)
+        caller = Caller(user_id, role, SCOPES_OF_ROLE[role] if scopes is None else scopes, key_id)
         self._app.dependency_overrides[current_caller] = lambda: caller
 
     async def get(self, path: str, **parameters: Any) -> Answer:

@@ -147,7 +147,7 @@ export class Feed {
 
   /** @param {number} milliseconds */
   async #sleep(milliseconds) {
-    if (this.#hurry && milliseconds !== Number.POSITIVE_INFINITY) return;
+    if (this.#hurry) return;
     await new Promise((resolve) => {
       this.#wake = () => resolve(undefined);
       if (milliseconds !== Number.POSITIVE_INFINITY) setTimeout(resolve, milliseconds);

@@ -33,8 +33,10 @@ export class Knowledge {
    */
   takeSnapshot(snapshot, anew) {
     if (anew) this.history.begin(snapshot.cursor);
-    // Events may have come while the snapshot was on its way; those it has seen change nothing.
-    const since = this.history.since(snapshot.cursor) ?? [];
+    // Events may have come while the snapshot was on its way; those it has seen change nothing. One from before all that
+    // is remembered, because a newer one was taken meanwhile, says nothing any more.
+    const since = this.history.since(snapshot.cursor);
+    if (since === null) return;
     this.#set(since.reduce(applyEvent, fromSnapshot(snapshot, this.state)));
   }
 

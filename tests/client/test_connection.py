@@ -133,6 +133,28 @@ async def test_a_session_that_ends_goes_on_after_signing_in_from_another_tab(
     await assert_same_log(api, tabs)
 
 
+async def test_signing_in_while_a_refusal_is_on_its_way_is_not_lost(
+    api: Api, context: BrowserContext, origin: str
+) -> None:
+    asked: list[Route] = []
+
+    async def hold_the_second(route: Route) -> None:
+        asked.append(route)
+        if len(asked) != 2:
+            await route.continue_()
+
+    tab = await open_tab(context, origin, api.server.url)
+    await wait_for_status(tab, "live")
+    await context.route("**/v1/me", hold_the_second)
+    await tab.run("token = 'over', client.signedIn()")
+    await until(
+        lambda: _asked([one.request.url for one in asked[1:]], f"{api.server.url}/v1/me"), "the second question"
+    )
+    await tab.run("(fresh) => { token = fresh; client.signedIn(); }", token("ada"))
+    await asked[1].continue_()
+    await wait_for_status(tab, "live")
+
+
 async def test_nothing_of_the_user_before_reaches_the_next_one(api: Api, context: BrowserContext, origin: str) -> None:
     for number in range(4):
         api.grant("ada", 5)

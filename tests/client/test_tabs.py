@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-BLOCK = "(seconds) => setTimeout(() => { const end = Date.now() + seconds * 1000; while (Date.now() < end); }, 0)"
+#: Hangs until another tab says that it is enough; a cookie is what a page sees of others while it hangs.
+BLOCK = """() => setTimeout(() => {
+    const end = Date.now() + 60_000;
+    while (!document.cookie.includes("woken=1") && Date.now() < end);
+}, 0)"""
 #: Joins the tabs' channel without being one of them.
 LISTEN = """async (url) => {
     const { nameOf } = await import("/client/names.js");
@@ -90,7 +94,8 @@ async def test_eight_tabs_work_although_a_browser_has_six_connections(
 
 async def test_another_tab_leads_when_the_leader_is_closed(api: Api, context: BrowserContext, origin: str) -> None:
     streams = Streams(context)
-    tabs = await open_tabs(context, origin, api, 4)
+    # Nobody waits for silence: only the lock that a closed tab leaves can make another one lead.
+    tabs = await open_tabs(context, origin, api, 4, timing={"tabs": {"silence": 3_600_000}})
     took = []
     with writing(api):
         for _ in range(3):
@@ -104,7 +109,6 @@ async def test_another_tab_leads_when_the_leader_is_closed(api: Api, context: Br
     assert await assert_same_log(api, tabs) > 0
     assert streams.open == 1
     print(f"a closed leader was replaced after {', '.join(f'{one:.0f}' for one in took)} ms")  # noqa: T201 - a figure
-    assert max(took) < 1000
 
 
 async def test_a_page_that_is_put_to_sleep_hands_on_and_catches_up(
@@ -150,10 +154,11 @@ async def test_a_leader_that_hangs_is_replaced_and_steps_down(api: Api, context:
     others = [tab for tab in tabs if tab is not leader]
     with writing(api):
         started = time.perf_counter()
-        await leader.run(BLOCK, 9)
+        await leader.run(BLOCK)
         replacement = await one_leads(others)
         print(f"a hanging leader was replaced after {milliseconds_since(started):.0f} ms")  # noqa: T201 - a figure
         await all_live(others)
+        await replacement.run("document.cookie = 'woken=1'")
         assert not await leader.is_leading()  # answers only when it has woken up
         assert await leaders(tabs) == [replacement]
     await assert_same_log(api, tabs)
@@ -197,9 +202,12 @@ async def test_a_tab_that_missed_an_event_asks_for_it_and_an_old_leader_is_not_h
 async def test_a_hidden_leader_with_a_slow_clock_stays(api: Api, context: BrowserContext, origin: str) -> None:
     # Its beats come every minute, as in a tab that nobody has looked at for long; but it answers.
     quiet = await open_tab(context, origin, api.server.url, timing={"tabs": {"beat": 60_000, "silence": 4000}})
-    watching = await open_tab(context, origin, api.server.url, timing={"tabs": {"beat": 100, "silence": 300}})
-    waited = await watching.run("new Promise((resolve) => setTimeout(() => resolve(true), 2500))")
-    assert waited
+    voice = await load(context, origin)
+    await voice.run(LISTEN, api.server.url)
+    patient = {"tabs": {"beat": 100, "silence": 300, "answer": 60_000}}
+    watching = await open_tab(context, origin, api.server.url, timing=patient)
+    # It asks again only when it has been answered.
+    await voice.page.wait_for_function("heard.filter(({ kind }) => kind === 'ask').length > 5")
     assert await leaders([quiet, watching]) == [quiet]
 
 

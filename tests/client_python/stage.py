@@ -25,18 +25,18 @@ async def done(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-async def first(items: Any, count: int) -> list[Any]:
-    """Return the first so many items of either client's iterator, and close it."""
+async def first(items: Any, count: int, wanted: Callable[[Any], bool] = lambda _item: True) -> list[Any]:
+    """Return the first so many items of either client's iterator that are wanted, and close it."""
     found: list[Any] = []
     if hasattr(items, "__aiter__"):
         async for item in items:
-            found.append(item)
+            found += [item] if wanted(item) else []
             if len(found) == count:
                 break
         await items.aclose()
     else:
         for item in items:
-            found.append(item)
+            found += [item] if wanted(item) else []
             if len(found) == count:
                 break
         items.close()

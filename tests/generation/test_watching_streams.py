@@ -8,6 +8,7 @@ import pytest
 
 from longtake.generation import watching
 from longtake.live.reader import Wanted
+from tests.engine.stage import until_readable
 from tests.generation.studio import USER
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ async def test_a_task_that_begins_while_the_stream_is_open_is_watched_and_forgot
     assert await polls(studio, 20) >= 8
     assert task_id in watch._watched
     await studio.generation.cancel(USER, task_id)
+    await until_readable(studio.database)
     await feed.round()
     assert task_id not in watch._watched
     feed.leave(reader)
@@ -62,11 +64,13 @@ async def test_of_many_tasks_the_others_are_watched_when_the_first_have_ended(
     reader = await feed.join(USER, Wanted())
     await watch.round()
     tasks |= {await studio.submit("a fox [never]") for _ in range(0 if before else 3)}
+    await until_readable(studio.database)
     await feed.round()
     watched = set(watch._watched)
     assert len(watched) == 2
     for task_id in watched:
         await studio.generation.cancel(USER, task_id)
+    await until_readable(studio.database)
     await feed.round()
     await watch.round()
     assert set(watch._watched) == tasks - watched
@@ -95,6 +99,7 @@ async def test_a_task_that_ends_while_the_tasks_are_being_looked_for_is_not_kept
             # What was read is old before it arrives.
             monkeypatch.setattr(studio.database, "read", read)
             await studio.generation.cancel(USER, task_id)
+            await until_readable(studio.database)
             await feed.round()
         return found
 

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from longtake.clock import SystemClock
-from longtake.db.dialects import POSTGRESQL
-from longtake.engine.events import append_events
+from longtake.engine.events import append_events, is_held_up
 from longtake.live.feed import Feed
 from longtake.live.reader import Wanted
-from longtake.live.reading import HELD_UP
 from longtake.live.streams import Stream, StreamLimits, Streams
 from tests.api.stage import token
 
@@ -45,7 +43,7 @@ async def told(database: Database, *names: str, user: str | None = "ann", settle
 
     await database.run(write)
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while settled and database.dialect == POSTGRESQL and await database.read(held_up):  # noqa: ASYNC110
+        while settled and await database.read(is_held_up):  # noqa: ASYNC110
             await asyncio.sleep(0.002)
 
 
@@ -54,11 +52,6 @@ async def eventually(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not condition():  # noqa: ASYNC110 - conditions are of many kinds
             await asyncio.sleep(0.005)
-
-
-def held_up(tx: Transaction) -> bool:
-    """Say whether events are committed that must not be read yet."""
-    return bool(tx.sql(HELD_UP)[0][0])
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from longtake.engine.events import forgotten_until, read_events
 from longtake.live import streams as streams_module
 from longtake.live.cursors import Cursor, current_place
 from longtake.live.recent import Recent
-from tests.live.stage import Desk, Follower, told
+from tests.live.stage import PATIENCE_SECONDS, Desk, Follower, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,7 +92,7 @@ class Story:
         forgotten = await self.database.read(forgotten_until)
         if all_of_it and follower.stream.reader.ended is None:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(2):
+                async with asyncio.timeout(PATIENCE_SECONDS):
                     await follower.until(lambda one: len(one.subjects) >= len(expected) or one.done.done())
         got = follower.subjects
         assert got == expected[: len(got)], "in order, each once, none skipped"
@@ -119,7 +119,7 @@ async def tell_the_story(database: Database, remembered: int, happened: list[tup
     for what, user, number in happened:
         await getattr(story, what)(user, number)
     # A transaction of somebody else may keep the last ones back for a moment.
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while story.readers and story.log and story.desk.feed.place < story.log[-1][0]:
             await story.desk.feed.round()
     for follower, user, start in story.readers:

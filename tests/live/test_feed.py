@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake import Database, open_database
+from longtake.engine.events import is_held_up
 from longtake.live import feed as feed_module
 from longtake.live import reader as reader_module
 from longtake.live import streams as streams_module
 from longtake.live.cursors import current_place, read_cursor
 from longtake.live.recent import Recent
 from longtake.live.streams import StreamLimits
-from tests.live import stage
 from tests.live.stage import Desk, eventually, tell, told
 
 if TYPE_CHECKING:
@@ -32,6 +32,34 @@ async def test_a_reader_is_told_what_happens_from_now_on(database: Database) -> 
         await follower.until_subjects("one", "two", "three")
         assert [frame.event for frame in follower.frames][:2] == ["ready", "task.progress"]
         assert [frame.id for frame in follower.frames] == [frame.data["cursor"] for frame in follower.frames]
+        await follower.close()
+
+
+async def test_news_wake_the_feed_long_before_its_next_look(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_module, "POLL_SECONDS", 3_600.0)
+    await _tell_one_by_one(Desk(database), database)
+
+
+async def test_so_do_news_of_another_process(postgresql_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_module, "POLL_SECONDS", 3_600.0)
+    reading, writing = open_database(postgresql_url), open_database(postgresql_url)
+    await _tell_one_by_one(Desk(reading), writing)
+    reading.close()
+    writing.close()
+
+
+async def _tell_one_by_one(desk: Desk, writing: Database) -> None:
+    signals: Any = desk.database.signals
+    async with desk.feed.running():
+        await eventually(lambda: getattr(signals, "_listening", True) is not None)
+        follower = await desk.follow()
+        names: list[str] = []
+        for name in ("one", "two", "three"):
+            await told(writing, name)
+            names.append(name)
+            await follower.until_subjects(*names)
         await follower.close()
 
 
@@ -122,7 +150,7 @@ def note_questions(database: Database, monkeypatch: pytest.MonkeyPatch) -> list[
     read = database.read
 
     async def counted(function: Any, *arguments: Any, as_user: str | None = None) -> Any:
-        if function is not stage.held_up:
+        if function is not is_held_up:
             asked.append(function.__name__)
         return await read(function, *arguments, as_user=as_user)
 

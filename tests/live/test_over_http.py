@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -103,16 +102,15 @@ def test_a_stream_too_many_is_refused_and_those_who_left_do_not_count(api: Api) 
         with browsing(api.server) as browser:
             return bool(browser.response.status == 200)
 
-    wait_for(one_is_let_in, "the end of streams whose clients are gone", 5)
+    wait_for(one_is_let_in, "the end of streams whose clients are gone")
 
 
 def test_a_server_that_stops_says_farewell_and_waits_for_nobody(api: Api) -> None:
     with browsing(api.server) as one, browsing(api.server, user="bob") as other:
         assert one.frame()
         assert other.frame()
-        started = time.monotonic()
         assert api.server.stop() == 0
-        assert time.monotonic() - started < 4
+        assert "graceful shutdown exceeded" not in api.server.log.read_text()
         for browser in (one, other):
             assert browser.until("farewell").data == {"reason": "SERVER_STOPPING"}
             assert browser.frame() is None
@@ -146,11 +144,9 @@ def test_what_one_server_writes_is_read_at_another(postgresql_url: str, tmp_path
         writer = Api(places[0], writing)
         with browsing(reading) as browser:
             ready = browser.until("ready")
-            started = time.monotonic()
             for amount in range(1, 6):
                 writer.grant("ann", amount)
             assert given(browser, 5) == [1, 2, 3, 4, 5]
-            assert time.monotonic() - started < 5
         # A cursor of one server is good at every other.
         with browsing(writing, f"/v1/events?cursor={ready.id}") as browser:
             assert given(browser, 5) == [1, 2, 3, 4, 5]
@@ -168,7 +164,7 @@ def test_a_client_that_takes_nothing_is_dropped_and_others_are_not(postgresql_ur
                 writer.commit()
                 for _ in range(100):
                     browser.until("flood")
-        wait_for(lambda: ended_streams(api) == 1, "the end of the stream that nobody takes", 10)
+        wait_for(lambda: ended_streams(api) == 1, "the end of the stream that nobody takes")
         api.grant("ann", 1)
         assert given(browser, 1) == [1]
 
@@ -189,7 +185,7 @@ def test_each_stream_leaves_one_line_in_the_log_and_no_trouble(api: Api) -> None
     for _ in range(3):
         with browsing(api.server) as browser:
             browser.until("ready")
-    wait_for(lambda: ended_streams(api) == 3, "the lines of three streams", 5)
+    wait_for(lambda: ended_streams(api) == 3, "the lines of three streams")
     lines: list[dict[str, Any]] = [json.loads(line) for line in api.server.log.read_text().splitlines()]
     assert [line for line in lines if line["level"] == "error"] == []
     assert {line["status"] for line in lines if line.get("path") == "/v1/events"} == {200}

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from longtake import Engine, open_database
@@ -13,7 +14,7 @@ from longtake.engine.events import TOPIC
 from longtake.webhooks import dispatching
 from longtake.webhooks.dispatching import Dispatcher, dispatch, has_news
 from longtake.webhooks.endpoints import NewEndpoint, create_endpoint, delete_endpoint
-from tests.engine.stage import execute, until_readable
+from tests.engine.stage import execute, until_read, until_readable
 from tests.webhooks.stage import Stage, tell
 
 if TYPE_CHECKING:
@@ -308,6 +309,24 @@ async def test_it_wakes_when_something_is_told(stage: Stage, monkeypatch: pytest
         for number in range(1, 4):
             await stage.tell("task.completed")
             await stage.until_delivered(mine["id"], number)
+
+
+async def test_what_an_open_transaction_held_up_is_sent_soon_after_it_has_ended(
+    postgresql_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatching, "ROUND_SECONDS", 3600.0)
+    database = open_database(postgresql_url)
+    async with Stage(database).open() as stage:
+        mine = await stage.create()
+        async with stage.dispatcher.running():
+            with psycopg.connect(postgresql_url) as older:
+                older.execute("SELECT pg_current_xact_id()")
+                await stage.tell("task.completed", settled=False)
+                # Nothing else is told: only looking again finds it.
+                await until_read(database, dispatching.is_waited_for, bool)
+                assert await stage.deliveries(mine["id"]) == []
+            await stage.until_delivered(mine["id"], 1)
+    database.close()
 
 
 async def test_it_goes_on_after_the_database_failed_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,6 +141,22 @@ async def test_reading_and_changing_need_their_scopes(stage: Stage) -> None:
     assert (await reader.patch(webhook, {"enabled": False})).status == 403
 
 
+@pytest.mark.parametrize(("scopes", "key"), [(("generate",), None), (("generate", "read"), NOTHING)])
+async def test_what_goes_on_reading_is_set_up_only_by_who_may_read_and_cannot_be_revoked(
+    stage: Stage, scopes: tuple[str, ...], key: str | None
+) -> None:
+    webhook = f"/v1/webhooks/{(await create(stage)).json['id']}"
+    asking = Client(build_routes(stage.webhooks), "ann", scopes=frozenset(scopes), key_id=key)
+    answers = [
+        await asking.post("/v1/webhooks", {"url": "https://example.com"}),
+        await asking.patch(webhook, {"url": "https://example.com"}),
+        await asking.post(f"{webhook}/rotate"),
+    ]
+    assert [(one.status, one.json["code"]) for one in answers] == [(403, "FORBIDDEN")] * 3
+    service = Client(build_routes(stage.webhooks), "ann", "service", key_id=NOTHING)
+    assert (await service.post("/v1/webhooks", {"url": "https://example.com"})).status == 201
+
+
 async def test_somebody_elses_is_as_good_as_none(stage: Stage) -> None:
     path, [delivery] = await delivered(stage)
     bob = client(stage, "bob")

@@ -50,6 +50,11 @@ class Caller:
                 hint=f"It has: {', '.join(sorted(self.scopes)) or 'none'}.",
             )
 
+    def require_token(self, to_do: str) -> None:
+        """Raise Forbidden for a user's API key: revoking it ends all it could do, so it sets up nothing that stays."""
+        if self.key_id is not None and self.role != "service":
+            raise Forbidden(f"An API key cannot {to_do}: revoking it must end what it can do.", hint="Use a token.")
+
 
 _bearer = HTTPBearer(
     auto_error=False,

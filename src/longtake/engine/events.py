@@ -38,6 +38,23 @@ class Event:
         return f"{self.cursor[0]}.{self.cursor[1]}"
 
 
+def is_held_up(tx: Transaction) -> bool:
+    """Say whether events are committed that cannot be read before an older transaction, still open, has ended."""
+    return tx.dialect == POSTGRESQL and bool(tx.sql(HELD_UP)[0][0])
+
+
+# What is numbered after every transaction of this server came from another server with a copy of the database: nobody
+# is to be waited for.
+HELD_UP = """
+SELECT EXISTS (
+    SELECT FROM events
+    WHERE transaction_id >= pg_snapshot_xmin(pg_current_snapshot())
+      AND transaction_id < pg_snapshot_xmax(pg_current_snapshot())
+      AND user_id IS NOT NULL
+)
+"""
+
+
 def append_event(
     tx: Transaction,
     type: str,  # noqa: A002 - the column's name

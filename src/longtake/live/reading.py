@@ -5,24 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from longtake.db.dialects import POSTGRESQL
-from longtake.engine.events import Event, forgotten_until, read_events, read_events_of
+from longtake.engine.events import Event, forgotten_until, is_held_up, read_events, read_events_of
 from longtake.live.cursors import Cursor, current_place, reached
 from longtake.live.frames import Told, tell
 
 if TYPE_CHECKING:
     from longtake.db import Transaction
-
-# Committed, and not to be read yet. What is numbered after every transaction of this server came from another server
-# with a copy of the database: nobody is to be waited for.
-HELD_UP = """
-SELECT EXISTS (
-    SELECT FROM events
-    WHERE transaction_id >= pg_snapshot_xmin(pg_current_snapshot())
-      AND transaction_id < pg_snapshot_xmax(pg_current_snapshot())
-      AND user_id IS NOT NULL
-)
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +38,7 @@ def read_round(tx: Transaction, after: Cursor, limit: int) -> Round:
     place = events[-1].cursor if events else after
     if len(events) == limit:
         return Round(place, events, more=True)
-    return Round(place, events, held_up=tx.dialect == POSTGRESQL and bool(tx.sql(HELD_UP)[0][0]))
+    return Round(place, events, held_up=is_held_up(tx))
 
 
 def read_missed(tx: Transaction, user_id: str, after: Cursor, until: Cursor, limit: int) -> list[Told] | None:

@@ -49,10 +49,13 @@ class Streams:
         self, user_id: str, start: Cursor | None, wanted: Wanted, still_valid: Callable[[], Awaitable[bool]]
     ) -> Stream:
         """Return a stream from the place on, or from now on; raises TooManyStreams. It has to be closed."""
-        if self._open[user_id] >= self.limits.per_user or self._open.total() >= self.limits.in_all:
-            raise TooManyStreams(
-                "Too many streams of events are open.", retry_after=RETRY_AFTER_SECONDS, limit=self.limits.per_user
-            )
+        limits = self.limits
+        if self._open[user_id] >= limits.per_user:
+            message = "You have too many streams of events open."
+            raise TooManyStreams(message, retry_after=RETRY_AFTER_SECONDS, limit=limits.per_user)
+        if self._open.total() >= limits.in_all:
+            message, hint = "This server has as many streams of events open as it may.", "Try again in a moment."
+            raise TooManyStreams(message, hint=hint, retry_after=RETRY_AFTER_SECONDS, limit=limits.in_all)
         self._open[user_id] += 1
         try:
             return Stream(self, await self.feed.join(user_id, wanted, start), still_valid)

@@ -20,7 +20,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.clock import new_id
 from longtake.db.dialects import NOW, SQLITE
-from longtake.engine.events import TOPIC, Event, read_events
+from longtake.engine.events import TOPIC, Event, is_held_up, read_events
 from longtake.engine.jobs import JobRequest
 from longtake.errors import LongtakeError
 from longtake.webhooks.filters import is_told, wants
@@ -39,6 +39,8 @@ DELIVER = "webhooks.deliver"
 PAGE = 200
 #: A signal may be lost, and an event may be committed before an older one: the log is looked at this often anyway.
 ROUND_SECONDS = 5.0
+#: And this often while an older transaction that is still open keeps events from being read.
+HELD_UP_SECONDS = 0.25
 #: What is told in quick succession is read together.
 GATHER_SECONDS = 0.1
 
@@ -60,8 +62,11 @@ class Dispatcher:
     async def _rounds(self) -> None:
         while True:
             self._wake.clear()
+            pause = ROUND_SECONDS
             try:
                 await self.round()
+                if await self._database.read(is_waited_for):
+                    pause = HELD_UP_SECONDS
             except LongtakeError as error:
                 # The database is away: the log is still there when it is back.
                 log.warning("dispatching is held up", action="dispatch", code=error.code)
@@ -70,7 +75,7 @@ class Dispatcher:
             await asyncio.sleep(GATHER_SECONDS)
             # Not `wait_for`: before Python 3.12 it forgets a cancellation that comes together with news.
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(ROUND_SECONDS):
+                async with asyncio.timeout(pause):
                     await self._wake.wait()
 
     async def round(self) -> None:
@@ -84,6 +89,12 @@ def has_news(tx: Transaction) -> bool:
     """Say whether anybody has an endpoint and anything can be read; it is asked often, and writes nothing."""
     start = _start(tx, select(webhook_cursor.c.transaction_id, webhook_cursor.c.sequence))
     return start is not None and bool(read_events(tx, start, 1))
+
+
+def is_waited_for(tx: Transaction) -> bool:
+    """Say whether there are events for somebody's endpoint that cannot be read yet."""
+    anybody = select(webhook_endpoints.c.id).where(webhook_endpoints.c.enabled).limit(1)
+    return tx.execute(anybody).first() is not None and is_held_up(tx)
 
 
 def dispatch(tx: Transaction, engine: Engine, page: int = PAGE) -> bool:

@@ -42,6 +42,13 @@ def build_routes(webhooks: Webhooks) -> APIRouter:
     return router
 
 
+def _require(caller: Caller, to_do: str) -> None:
+    """Require a token with both scopes: a webhook reads all that its owner may, and outlives a key."""
+    caller.require(GENERATE)
+    caller.require(READ)
+    caller.require_token(to_do)
+
+
 def _add_reading(router: APIRouter, webhooks: Webhooks) -> None:
     @router.get("", summary="My webhooks", responses=problems(*CALLER))
     async def list_mine(caller: Asking) -> WebhookList:
@@ -63,15 +70,21 @@ def _add_reading(router: APIRouter, webhooks: Webhooks) -> None:
 def _add_changing(router: APIRouter, webhooks: Webhooks) -> None:
     @router.post("", status_code=201, summary="Make a webhook", responses=problems(*WRITTEN, "STATE_CONFLICT"))
     async def create(wanted: NewWebhook, caller: Asking) -> WebhookWithSecret:
-        """Have events sent to a server of yours, from now on. Its secret is shown only here. Scope `generate`."""
-        caller.require(GENERATE)
+        """Have events sent to a server of yours, from now on. Its secret is shown only here.
+
+        By a token, not by an API key. Scopes `generate`, `read`.
+        """
+        _require(caller, "make webhooks")
         made = await webhooks.create(caller.user_id, wanted.url, wanted.description, wanted.events)
         return WebhookWithSecret.model_validate(made)
 
     @router.patch("/{webhook_id}", summary="Change a webhook", responses=problems(*WRITTEN, "NOT_FOUND"))
     async def change(webhook_id: UUID, wanted: WebhookChange, caller: Asking) -> WebhookView:
-        """Change its address, description or events, disable it, or enable it again. Scope `generate`."""
-        caller.require(GENERATE)
+        """Change its address, description or events, disable it, or enable it again.
+
+        By a token, not by an API key. Scopes `generate`, `read`.
+        """
+        _require(caller, "change webhooks")
         changes = wanted.model_dump(exclude_none=True)
         return WebhookView.model_validate(await webhooks.change(caller.user_id, str(webhook_id), changes))
 
@@ -85,8 +98,11 @@ def _add_changing(router: APIRouter, webhooks: Webhooks) -> None:
 def _add_secrets(router: APIRouter, webhooks: Webhooks) -> None:
     @router.post("/{webhook_id}/rotate", summary="Change a webhook's secret", responses=problems(*FOUND))
     async def rotate(webhook_id: UUID, caller: Asking) -> WebhookWithSecret:
-        """Return a new secret. For 24 hours requests are signed with the one before as well. Scope `generate`."""
-        caller.require(GENERATE)
+        """Return a new secret. For 24 hours requests are signed with the one before as well.
+
+        By a token, not by an API key. Scopes `generate`, `read`.
+        """
+        _require(caller, "read secrets of webhooks")
         return WebhookWithSecret.model_validate(await webhooks.rotate(caller.user_id, str(webhook_id)))
 
     @router.post(
