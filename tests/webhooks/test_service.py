@@ -106,7 +106,7 @@ def test_events_arrive_though_the_server_is_killed_again_and_again(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     url = "" if kind == "sqlite" else str(request.getfixturevalue("postgresql_url"))
-    place = place_for(tmp_path, url, lease_seconds="1", heartbeat_seconds="0.3", log_level="debug")
+    place = place_for(tmp_path, url, lease_seconds="5", heartbeat_seconds="0.5", log_level="debug")
     port = free_port()
     with place.server() as server:
         made = create(Api(place, server), port)
