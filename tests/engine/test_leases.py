@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LEASE = 30.0
 HEARTBEAT = 10.0
+SHORT = 7.5
 HOUR = 3600.0
 
 
@@ -174,6 +175,60 @@ def test_a_rescuer_that_has_just_come_waits_a_lease_itself(crowd: Crowd) -> None
     assert crowd.look() == set()
     assert crowd.pass_time(LEASE - HEARTBEAT, silent) == set()
     assert crowd.pass_time(LEASE, silent) == silent
+
+
+class Hurried:
+    """A rescuer with a short lease, and one worker with a usual one."""
+
+    def __init__(self, database: Database, clock: StoppedClock) -> None:
+        self.database = database
+        self.clock = clock
+        self.rescuer = database.run_blocking(hire, SHORT)
+        self.other = database.run_blocking(hire, LEASE)
+        self.witness = Witness(clock, SHORT, None)
+
+    def pass_time(self, seconds: float) -> set[str]:
+        """Let time pass, in which only the rescuer beats; return whom it called dead."""
+        dead: set[str] = set()
+        for _ in range(round(seconds)):
+            self.clock.advance(1.0)
+            self.database.run_blocking(beat, self.rescuer, SHORT)
+            seen, _orphans = self.database.run_blocking(look_around)
+            dead |= {one.id for one in self.witness.dead(seen, self.rescuer)}
+        return dead
+
+
+@pytest.fixture
+def hurried(stopped_database: Database, clock: StoppedClock) -> Hurried:
+    return Hurried(stopped_database, clock)
+
+
+def test_a_rescuer_with_a_short_lease_judges_others_by_theirs(hurried: Hurried) -> None:
+    """Between two beats of the other lie ten seconds, and nearly all its lease is left: it lives."""
+    for _ in range(6):
+        assert hurried.pass_time(HEARTBEAT - 1) == set()
+        hurried.clock.advance(1.0)
+        hurried.database.run_blocking(beat, hurried.other, LEASE)
+    assert hurried.pass_time(LEASE - 1) == set()
+    assert hurried.pass_time(5) == {hurried.other}
+
+
+@pytest.mark.parametrize("seconds", [HOUR, -HOUR])
+def test_a_clock_that_was_set_does_not_shorten_anothers_lease(hurried: Hurried, seconds: float) -> None:
+    hurried.pass_time(5)
+    hurried.clock.jump(seconds)
+    assert hurried.pass_time(LEASE - 6) == set()
+    assert hurried.pass_time(10) == {hurried.other}
+
+
+def test_who_looks_rarely_gives_a_short_lease_the_time_of_its_own(
+    stopped_database: Database, clock: StoppedClock
+) -> None:
+    """The database was away for a moment, which a rescuer that looks every five seconds need not have noticed."""
+    crowd = Crowd(stopped_database, clock, count=0)
+    short = stopped_database.run_blocking(hire, SHORT)
+    assert crowd.pass_time(LEASE - HEARTBEAT) == set()
+    assert crowd.pass_time(20) == {short}
 
 
 def test_who_beats_at_the_last_moment_is_not_buried(crowd: Crowd) -> None:

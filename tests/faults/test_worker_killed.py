@@ -72,7 +72,8 @@ def _rescue_delay(lease: float, look: float, phase: float) -> float:
     clock.advance(phase)
     for looks in itertools.count():
         age = phase + looks * look
-        if witness.dead([Seen("dead", 7, None, lease - age), Seen("rescuer", looks, None, lease - 10)], "rescuer"):
+        seen = [Seen("dead", 7, None, lease - age, lease), Seen("rescuer", looks, None, lease - 10, lease)]
+        if witness.dead(seen, "rescuer"):
             return age
         clock.advance(look)
     raise AssertionError

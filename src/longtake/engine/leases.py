@@ -2,7 +2,8 @@
 
 Two witnesses are needed before a worker counts as dead: the database's clock says that its lease is over, *and* its
 beat has not moved for a lease's length of the rescuer's own monotonic clock. So a clock that jumps forward kills
-nobody, and one that jumps back keeps nobody alive. On SQLite a new owner knows at once that all others are gone.
+nobody, and one that jumps back keeps nobody alive. Leases differ in length: each worker's row says how long its own is,
+and it is judged by that. On SQLite a new owner knows at once that all others are gone.
 """
 
 from __future__ import annotations
@@ -57,11 +58,12 @@ class Seen:
     beat: int
     incarnation: str | None
     lease_left: float
+    lease_seconds: float
 
 
 def register_worker(tx: Transaction, worker: str, name: str, incarnation: str | None, lease_seconds: float) -> None:
     """Begin a worker's life. A second time changes nothing: the answer to the first may have been lost."""
-    row = {"id": worker, "name": name, "incarnation": incarnation, "beat": 0}
+    row = {"id": worker, "name": name, "incarnation": incarnation, "beat": 0, "lease_seconds": lease_seconds}
     begin = (sqlite if tx.dialect == SQLITE else postgresql).insert(workers)
     begin = begin.values(**row, lease_until=later(lease_seconds), started_at=NOW)
     tx.execute(begin.on_conflict_do_nothing(index_elements=["id"]))
@@ -85,8 +87,8 @@ def retire_worker(tx: Transaction, worker: str) -> None:
 def look_around(tx: Transaction) -> tuple[list[Seen], int]:
     """Return all workers, and how many running jobs have no worker at all."""
     left = seconds_until(workers.c.lease_until).label("lease_left")
-    rows = tx.execute(select(workers.c.id, workers.c.beat, workers.c.incarnation, left))
-    seen = [Seen(row.id, row.beat, row.incarnation, row.lease_left) for row in rows]
+    rows = tx.execute(select(workers.c.id, workers.c.beat, workers.c.incarnation, left, workers.c.lease_seconds))
+    seen = [Seen(row.id, row.beat, row.incarnation, row.lease_left, row.lease_seconds) for row in rows]
     orphans = tx.execute(select(func.count()).select_from(jobs).where(*_orphaned())).scalar_one()
     return seen, int(orphans)
 
@@ -120,9 +122,10 @@ class Witness:
     def _is_dead(self, one: Seen, now: float) -> bool:
         if self._incarnation is not None and one.incarnation != self._incarnation:
             return True
-        # More lease left than is ever given: the database's clock went back, and says nothing.
-        over_by_database = one.lease_left < 0 or one.lease_left > self._lease * 1.5
-        return over_by_database and now - self._since[one.id][1] >= self._lease
+        # More lease left than it is ever given: the database's clock went back, and says nothing.
+        over_by_database = one.lease_left < 0 or one.lease_left > one.lease_seconds * 1.5
+        # Who looks and beats as rarely as a long lease allows may have missed that nobody could for a short one.
+        return over_by_database and now - self._since[one.id][1] >= max(one.lease_seconds, self._lease)
 
 
 def bury(tx: Transaction, dead: Sequence[Seen]) -> list[str]:

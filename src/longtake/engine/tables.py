@@ -113,6 +113,8 @@ workers = Table(
     Column("incarnation", Text),
     Column("beat", BigInteger, nullable=False),
     Column("lease_until", Instant, nullable=False),
+    # The same as long as the worker lives: a beat does not write it.
+    Column("lease_seconds", Double, nullable=False),
     Column("started_at", Instant, nullable=False),
 )
 

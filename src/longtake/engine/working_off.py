@@ -17,7 +17,7 @@ from sqlalchemy import func, select
 from longtake.db.dialects import NOW
 from longtake.engine.lane_store import lane_view
 from longtake.engine.lanes import next_permit
-from longtake.engine.leases import look_around
+from longtake.engine.leases import Seen, look_around
 from longtake.engine.queue import Ending
 from longtake.engine.tables import jobs
 from longtake.engine.worker import Worker
@@ -36,7 +36,8 @@ GRACE_LONGEST = 30.0
 FAREWELL_SECONDS = 1.0
 LOOK_SECONDS = 0.1
 POLL_SECONDS = 0.5
-#: A dead worker is rescued by whoever has watched it for a lease's length: the lease must fit into the time there is.
+#: A dead worker is rescued by whoever has watched it for its lease's length. Ours must fit into the time that a call
+#: like this one has: where no worker stays, only such calls can rescue what one of them left.
 LEASE_PART = 0.6
 LEASE_SHORTEST = 5.0
 #: Nobody needs to know more exactly how many more than this wait.
@@ -77,8 +78,9 @@ async def work_off(
     """Work for at most so many seconds; ``has_more`` says whether work is about to come that no row speaks of yet."""
     clock = engine.clock
     grace = min(seconds * GRACE_PART, GRACE_LONGEST)
-    claim_until = clock.monotonic() + seconds - grace
-    lease = min(lease_seconds, max((seconds - grace) * LEASE_PART, LEASE_SHORTEST))
+    window = seconds - grace
+    claim_until = clock.monotonic() + window
+    lease = min(lease_seconds, max(window * LEASE_PART, LEASE_SHORTEST))
     written: Counter[str] = Counter()
     worker = Worker(
         engine,
@@ -91,12 +93,12 @@ async def work_off(
     )
     working = asyncio.create_task(worker.run())
     try:
-        await _until_idle(worker, working, claim_until, has_more)
+        await _until_idle(worker, working, window, claim_until, has_more)
     finally:
         worker.stop()
         await asyncio.wait([working])
     working.result()
-    left = await engine.database.read(outstanding, engine, "", 0.0)
+    left = await engine.database.read(outstanding, engine, "", 0.0, 0.0)
     return WorkedOff(
         finished=written["finished"],
         failed=written["failed"],
@@ -108,7 +110,11 @@ async def work_off(
 
 
 async def _until_idle(
-    worker: Worker, working: asyncio.Task[None], claim_until: float, has_more: Callable[[], Awaitable[bool]]
+    worker: Worker,
+    working: asyncio.Task[None],
+    window: float,
+    claim_until: float,
+    has_more: Callable[[], Awaitable[bool]],
 ) -> None:
     """Wait until nothing is due and nothing is in hand, or until it is time to stop."""
     clock = worker.engine.clock
@@ -116,15 +122,16 @@ async def _until_idle(
         await asyncio.wait([working], timeout=min(left, LOOK_SECONDS))
         if worker.busy or await has_more():
             continue
-        found = await worker.database.read(outstanding, worker.engine, worker.id, claim_until - clock.monotonic())
+        within = claim_until - clock.monotonic()
+        found = await worker.database.read(outstanding, worker.engine, worker.id, within, window)
         if not found.due and not worker.busy:
             return
 
 
-def outstanding(tx: Transaction, engine: Engine, worker: str, within: float) -> Outstanding:
+def outstanding(tx: Transaction, engine: Engine, worker: str, within: float, window: float) -> Outstanding:
     """Look at the head of every queue; work is due if it may begin ``within`` so many seconds.
 
-    A job of a worker that seems dead is as good as due: it takes a while until that is certain.
+    A job of a worker that seems dead is as good as due, if that can become certain in the whole ``window``.
     """
     starts = []
     for head in engine.queue.heads(tx):
@@ -132,12 +139,19 @@ def outstanding(tx: Transaction, engine: Engine, worker: str, within: float) -> 
             permit = _permit(tx, head.queue.lane) if head.limited else 0.0
             starts.append((head.due_in, max(head.due_in, permit)))
     seen, orphaned = look_around(tx)
-    suspects = orphaned or any(one.id != worker and one.lease_left < 0 for one in seen)
-    due = bool(suspects) or any(due_in <= 0 and start <= within for due_in, start in starts)
+    suspects = any(one.id != worker and _worth_watching(engine, one, window) for one in seen)
+    due = bool(orphaned) or suspects or any(due_in <= 0 and start <= within for due_in, start in starts)
     some = select(jobs.c.id).where(jobs.c.state == "ready").limit(COUNT_LIMIT).subquery()
     now, waiting = tx.execute(select(NOW)).scalar_one(), tx.execute(select(func.count()).select_from(some)).scalar_one()
     first = min((start for _due_in, start in starts), default=None)
     return Outstanding(due, waiting, None if first is None else now + timedelta(seconds=max(first, 0.0)))
+
+
+def _worth_watching(engine: Engine, one: Seen, window: float) -> bool:
+    """Say whether a worker seems dead and can be known to be before our time is up."""
+    if engine.database.incarnation not in {None, one.incarnation}:
+        return True
+    return one.lease_left < 0 and one.lease_seconds < window
 
 
 def _permit(tx: Transaction, lane: str) -> float:
