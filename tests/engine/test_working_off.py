@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ from longtake import Done
 from longtake.clock import new_id
 from longtake.engine.leases import look_around, register_worker
 from longtake.engine.working_off import outstanding, work_off
+from longtake.errors import DatabaseUnavailable
 from tests.engine.stage import Stage, attempts, build, live
 
 if TYPE_CHECKING:
@@ -62,3 +64,36 @@ def test_the_dead_are_waited_for_if_that_can_become_certain_in_time(
     # Also when most of the time has passed: it was watched meanwhile.
     for within in (12.5, 1.0):
         assert run(outstanding, engine, new_id(), within, 12.5).due is is_awaited
+
+
+async def test_a_database_that_is_away_is_told_of_in_time(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On PostgreSQL a call tries for seconds before it gives up, and registering is tried for ever."""
+    stage = Stage(database)
+    await stage.start()
+
+    async def hang(*_arguments: object, **_options: object) -> bool:
+        await asyncio.Event().wait()
+        return True
+
+    monkeypatch.setattr(database, "run", hang)
+    monkeypatch.setattr(database, "read", hang)
+    async with asyncio.timeout(5):
+        with pytest.raises(DatabaseUnavailable):
+            await work_off(stage.engine, 1.0, lease_seconds=SHIPPED_LEASE, concurrency=5, has_more=hang)
+
+
+async def test_a_worker_that_cannot_register_hears_of_its_stop(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(database)
+    await stage.start()
+    refused = asyncio.Event()
+
+    async def refuse(*_arguments: object, **_options: object) -> None:
+        refused.set()
+        raise DatabaseUnavailable("The database is away.")
+
+    monkeypatch.setattr(database, "run", refuse)
+    async with asyncio.timeout(5), stage.working(stop_grace_seconds=0.1) as worker:
+        await refused.wait()
+    assert not worker.joined

@@ -292,6 +292,22 @@ async def test_f48_with_a_new_key_the_paused_lanes_are_tried_again_and_the_alert
     assert (await studio.follow(task_id)).status == "completed"
 
 
+async def test_f48_what_an_operator_paused_stays_theirs_when_a_key_is_refused(studio: Studio) -> None:
+    await studio.submit()
+    [job] = await studio.claim()
+    await studio.database.run(pause_lane, "kie.submit", "by an operator")
+    studio.sandbox.faults("status", status=401, provider="kie", times=1)
+    await studio.run(job)
+    paused = {name: view.paused_reason for name, view in (await lanes(studio)).items() if view.paused}
+    assert paused == {"kie.submit": "by an operator", "kie.query": "PROVIDER_UNAUTHORIZED"}
+    # Nobody is told to lift what an operator has reasons for.
+    [(message,)] = await studio.sql("SELECT message FROM alerts WHERE code = 'PROVIDER_UNAUTHORIZED'")
+    assert "`longtake lanes resume kie.query`" in message
+    await studio.database.run(studio.application.vault.put, "kie_api_key", "another-key")
+    await studio.application.keys.refresh()
+    assert {name for name, view in (await lanes(studio)).items() if view.paused} == {"kie.submit"}
+
+
 async def test_a_process_without_a_key_waits_and_pauses_nothing_for_the_others(studio: Studio) -> None:
     task_id = await studio.submit()
     object.__setattr__(

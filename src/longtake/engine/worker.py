@@ -64,6 +64,8 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
         self._waking = False
+        #: Whether the others have ever heard of us.
+        self.joined = False
 
     @property
     def id(self) -> str:
@@ -73,7 +75,10 @@ class Worker:
     async def run(self) -> None:
         """Work until :meth:`stop` is called; then finish or give back what is in hand, and return."""
         self._loop = asyncio.get_running_loop()
-        await self.membership.join()
+        await self._join()
+        if not self.joined:
+            log.warning("stopped before the database could be reached", action="stop", worker=self.id)
+            return
         unsubscribe = self.database.signals.subscribe(self._hear_signal)
         pumps = [asyncio.create_task(self._pump()) for _ in range(PUMPS)]
         lanes = asyncio.create_task(self._lanes.run())
@@ -108,6 +113,17 @@ class Worker:
         if self.stopping or self.hand.reserved_for_suspect:
             return 0
         return max(self.concurrency - len(self.hand) - self.reserved, 0)
+
+    async def _join(self) -> None:
+        """Register. The database may be away for any time: a stop is heard meanwhile, and waits for the grace."""
+        joining = asyncio.create_task(self.membership.join())
+        try:
+            await _first_failure_or(self._stopping.wait(), [joining])
+            await asyncio.wait([joining], timeout=min(self.stop_grace_seconds, FLUSH_SECONDS))
+        finally:
+            joining.cancel()
+            await asyncio.wait([joining])
+        self.joined = not joining.cancelled()
 
     async def _pump(self) -> None:
         """Exchange what is finished for what is next, again and again."""

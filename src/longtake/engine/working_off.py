@@ -7,6 +7,7 @@ stops when nothing is due any more, or early enough that what it has in hand can
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,6 +22,7 @@ from longtake.engine.leases import Seen, look_around
 from longtake.engine.queue import Ending
 from longtake.engine.tables import jobs
 from longtake.engine.worker import Worker
+from longtake.errors import DatabaseUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -98,6 +100,8 @@ async def work_off(
         worker.stop()
         await asyncio.wait([working])
     working.result()
+    if not worker.joined:
+        raise DatabaseUnavailable(f"The database could not be reached within {seconds:g} s.")
     left = await engine.database.read(outstanding, engine, "", 0.0, 0.0)
     return WorkedOff(
         finished=written["finished"],
@@ -118,14 +122,17 @@ async def _until_idle(
 ) -> None:
     """Wait until nothing is due and nothing is in hand, or until it is time to stop."""
     clock = worker.engine.clock
-    while not working.done() and (left := claim_until - clock.monotonic()) > 0:
-        await asyncio.wait([working], timeout=min(left, LOOK_SECONDS))
-        if worker.busy or await has_more():
-            continue
-        within = claim_until - clock.monotonic()
-        found = await worker.database.read(outstanding, worker.engine, worker.id, within, window)
-        if not found.due and not worker.busy:
-            return
+    # A look at a database that is away takes longer than the time there is.
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(claim_until - clock.monotonic()):
+            while not working.done():
+                await asyncio.wait([working], timeout=LOOK_SECONDS)
+                if worker.busy or await has_more():
+                    continue
+                within = claim_until - clock.monotonic()
+                found = await worker.database.read(outstanding, worker.engine, worker.id, within, window)
+                if not found.due and not worker.busy:
+                    return
 
 
 def outstanding(tx: Transaction, engine: Engine, worker: str, within: float, window: float) -> Outstanding:
