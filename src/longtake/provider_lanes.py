@@ -9,7 +9,7 @@ import structlog
 
 from longtake.alerts import Severity, raise_alert, resolve_alert
 from longtake.db import Transaction
-from longtake.engine.lane_store import all_lanes, pause_lane, resume_lane
+from longtake.engine.lane_store import all_lanes, pause_unpaused, resume_lane
 from longtake.engine.lanes import Lane
 from longtake.errors import ProviderUnauthorized
 from longtake.providers.trouble import Trouble
@@ -37,9 +37,8 @@ def act_on_trouble(tx: Transaction, provider: Asked, trouble: Trouble, also: Ite
     """Pause the lanes that the trouble concerns, and tell people; ``also`` are lanes that pause with them."""
     lanes = {"all": [provider.submit_lane.name, provider.query_lane.name], "submit": [provider.submit_lane.name]}
     concerned = lanes.get(trouble.pause or "", [])
-    paused = sorted({*concerned, *also}) if concerned else []
-    for lane in paused:
-        pause_lane(tx, lane, trouble.code)
+    names = sorted({*concerned, *also}) if concerned else []
+    paused = [lane for lane in names if pause_unpaused(tx, lane, trouble.code)]
     if trouble.alert:
         resume = f" When that is mended: `longtake lanes resume {' '.join(paused)}`." if paused else ""
         message = f"{trouble.message.rstrip('.')}.{resume}"  # a provider's own words may end without a full stop

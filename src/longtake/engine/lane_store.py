@@ -60,6 +60,13 @@ def pause_lane(tx: Transaction, name: str, reason: str | None = None) -> None:
     _change(tx, name, paused=True, paused_reason=reason)
 
 
+def pause_unpaused(tx: Transaction, name: str, reason: str) -> bool:
+    """Pause the lane if nobody has; say whether it stands still for this reason. Another's pause stays theirs."""
+    unpaused = (lanes.c.name == name, lanes.c.paused.is_(False))
+    tx.execute(update(lanes).where(*unpaused).values(paused=True, paused_reason=reason))
+    return lane_view(tx, name).paused_reason == reason
+
+
 def resume_lane(tx: Transaction, name: str) -> None:
     """Let jobs start again, and forget a server's request to wait."""
     _change(tx, name, paused=False, paused_reason=None, blocked_until=None)
