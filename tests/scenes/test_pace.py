@@ -6,6 +6,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 import pytest
+from structlog.testing import capture_logs
 
 from longtake.engine.lanes import LaneState, permits
 from longtake.engine.outcomes import Snooze
@@ -70,7 +71,10 @@ async def test_a_beginning_that_takes_too_long_is_given_back_unspent(
     jobs = await studio.images()
     monkeypatch.setattr(making, "begin_image", slowly)
     for job in jobs:
-        outcome = await studio.engine.kinds[job.kind].handler(job)
+        with capture_logs() as log:
+            outcome = await studio.engine.kinds[job.kind].handler(job)
+        # Not a lapsed permit, which the worker itself gives back.
+        assert [(one["action"], one["job_id"], one["lane"]) for one in log] == [("late", job.id, LANE)]
         assert isinstance(outcome, Snooze)
         assert outcome.seconds == 0
         await studio.database.run(studio.engine.finish, [_verdict(studio, job, outcome)])

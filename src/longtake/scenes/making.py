@@ -101,7 +101,7 @@ class Making:
         if tries(job) > MAX_ATTEMPTS:
             return Fail(begun.error_code or "CRASHED", "All its tries are spent.")
         if self._clock.monotonic() - started > BEGIN_SECONDS:
-            log.info("too late to ask the provider, image given back", action="lapse", job_id=job.id)
+            log.info("too late to ask the provider, image given back", action="late", job_id=job.id, lane=job.lane)
             return _unspent(job, Snooze(0.0))
         request = self._models.request(begun.model, begun.prompt, begun.parameters)
         if request is None:
