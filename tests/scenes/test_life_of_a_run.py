@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -68,14 +68,26 @@ async def test_events_tell_the_story_and_the_end_is_told_once(studio: SceneStudi
     )
 
 
-async def test_where_the_time_went_is_kept(studio: SceneStudio) -> None:
+async def test_where_the_time_went_is_kept(studio: SceneStudio, monkeypatch: pytest.MonkeyPatch) -> None:
+    provider, storage = studio.capabilities.providers["gemini_image"], studio.capabilities.storage
+    submit, put = provider.submit, storage.put
+
+    async def submit_slowly(*arguments: Any) -> Any:
+        studio.clock.advance(8)
+        return await submit(*arguments)
+
+    async def put_slowly(*arguments: Any, **options: Any) -> Any:
+        studio.clock.advance(1.5)
+        return await put(*arguments, **options)
+
+    monkeypatch.setattr(provider, "submit", submit_slowly)
+    monkeypatch.setattr(storage, "put", put_slowly)
     run_id = await studio.make(3, advance=True)
     for job in await studio.images():
-        studio.clock.advance(1)
         await studio.run(job)
     assert (await studio.show(run_id))["status"] == "completed"
     rows = await studio.sql("SELECT provider_ms, storage_ms, total_ms FROM image_jobs")
-    assert all(0 <= provider <= total and 0 <= storage <= total for provider, storage, total in rows)
+    assert rows == [(8_000, 1_500, 9_500)] * 3
 
 
 async def test_advancing_again_changes_nothing(studio: SceneStudio) -> None:
