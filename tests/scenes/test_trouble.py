@@ -199,9 +199,13 @@ async def test_a_provider_that_is_too_slow_costs_a_try(studio: SceneStudio) -> N
         Breaker(), studio.clock, random.Random(1), provider_seconds=0.2,
     )  # fmt: skip
     run_id = await studio.make(prompts=["one", "two [seconds=30]", "three"], advance=True)
-    jobs = await studio.images()
-    for job in jobs:
-        await studio.database.run(finish, studio.engine, job, await impatient.run(job), studio.worker)
+    positions = {str(image): position for image, position in await studio.sql("SELECT id, position FROM image_jobs")}
+    for job in await studio.images():
+        # The others may take their time, on however busy a machine.
+        if positions[str(job.key)] == 2:
+            await studio.database.run(finish, studio.engine, job, await impatient.run(job), studio.worker)
+        else:
+            await studio.run(job)
     run = await studio.show(run_id)
     assert [scene["state"] for scene in run["scenes"]] == ["completed", "queued", "completed"]
     assert run["scenes"][1]["reason"]["code"] == "PROVIDER_TIMEOUT"
