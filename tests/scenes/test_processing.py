@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from tests.sandbox_process import SandboxProcess
 
+#: Time enough on a busy machine: the answer comes as soon as nothing is due.
+AMPLE_SECONDS = 60.0
+
 
 @pytest.fixture
 def api(database_url: str, tmp_path: Path, sandbox: SandboxProcess) -> Iterator[Api]:
@@ -44,13 +47,13 @@ def lapses(api: Api) -> list[dict[str, str]]:
 def test_it_works_off_the_queue_and_answers_when_nothing_is_due(api: Api) -> None:
     run_id = new_run(api, 5, advance=True).json["id"]
     assert status(api, run_id) == "generating"
-    answer = process(api, 10)
+    answer = process(api, AMPLE_SECONDS)
     assert answer.status == 200, answer.body
     done = answer.json
     # Five images and their thumbnails, beside what schedules brought.
     assert done["finished"] >= 10
     assert done["failed"] == 0
-    assert done["seconds"] < 9
+    assert done["seconds"] < AMPLE_SECONDS / 2
     # On a busy machine a start may come too late for its lane. Nothing is given back but that, and it costs no try.
     lapsed = lapses(api)
     assert done["given_back"] == len(lapsed)
@@ -88,7 +91,7 @@ def test_what_does_not_fit_is_given_back_in_time(api: Api) -> None:
     run = api.ask("GET", f"/v1/runs/{run_id}").json
     assert [scene["state"] for scene in run["scenes"]] == ["queued"] * 3
     api.sandbox.clear_faults()
-    assert process(api, 10).status == 200
+    assert process(api, AMPLE_SECONDS).status == 200
     run = api.ask("GET", f"/v1/runs/{run_id}").json
     # What was given back was no try.
     assert (run["status"], [scene["attempt"] for scene in run["scenes"]]) == ("completed", [1, 1, 1])
@@ -98,9 +101,9 @@ def test_beside_itself_each_image_is_made_once(api: Api) -> None:
     assert api.sandbox is not None
     run_ids = [new_run(api, 10, advance=True).json["id"] for _ in range(2)]
     with ThreadPoolExecutor(3) as pool:
-        answers = list(pool.map(lambda _number: process(api, 12), range(3)))
+        answers = list(pool.map(lambda _number: process(api, AMPLE_SECONDS), range(3)))
     assert [answer.status for answer in answers] == [200] * 3
-    assert {status(api, one) for one in run_ids} == {"completed"}
+    wait_for(lambda: {status(api, one) for one in run_ids} == {"completed"}, "the end of both runs")
     assert len(api.sandbox.calls(route="submit")) == 20
     assert api.balance() == (1_000 - 20 * 5, 0)
 

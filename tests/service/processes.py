@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PATIENCE_SECONDS = 30.0
+#: Longer than any test has the queue processed for.
+ANSWER_SECONDS = 75.0
 
 
 def wait_for(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:
@@ -61,7 +63,7 @@ class Server:
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         address = urlsplit(self.url)
-        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=15)
+        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=ANSWER_SECONDS)
         try:
             connection.request(method, path, body, dict(headers or {}))
             response = connection.getresponse()
