@@ -46,8 +46,11 @@ LIVE = "SELECT count(*) FROM jobs WHERE substr(kind, 1, 10) = 'catalogue.' AND k
 STORED = "SELECT count(*) FROM titles WHERE substr(poster_url, 1, 9) = '/posters/'"
 MISSING = "SELECT count(*) FROM posters WHERE file IS NULL"
 TITLES = "SELECT bangumi_id, poster_url, thumbnail_url, tmdb_id, tmdb_candidates, tmdb_looked_up_at FROM titles"
+#: A worker that gets no turn for a lease is rightly taken for dead, and then an address is fetched twice at a time: on
+#: a busy machine that takes seconds.
 SETTINGS = {
     "posters_at_once": "32", "titles_at_once": "32", "tmdb_per_second": "0", "sync_minutes": "0", "calendar_hours": "0",
+    "lease_seconds": "10", "heartbeat_seconds": "1",
 }  # fmt: skip
 
 
