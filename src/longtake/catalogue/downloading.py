@@ -40,7 +40,8 @@ def download_posters(
     there = {str(row.id): row.poster_hash for row in tx.execute(known)}
     checked = [_checked(title_id, url, title_id in there) for title_id, url in wanted]
     good = [one for one in checked if isinstance(one, NewTitle)]
-    pictures = poster_rows(tx, hosts, good)
+    before = set(there.values()) - {None}
+    pictures = poster_rows(tx, hosts, good, before)
     results: list[Download] = []
     for (title_id, _url), one in zip(wanted, checked, strict=True):
         if not isinstance(one, NewTitle):
@@ -55,7 +56,7 @@ def download_posters(
             engine.enqueue_many(tx, [JobRequest(POSTER, priority=Priority.HIGH, **job)])
             hurry(tx, POSTER, [picture["poster_hash"]])
         results.append(Download(title_id, queued=missing))
-    remove_unused_posters(tx, engine, set(there.values()) - {None})
+    remove_unused_posters(tx, engine, before)
     return results
 
 

@@ -11,6 +11,7 @@ import random
 from collections.abc import Sequence
 
 from longtake.catalogue.fetching import Known, Picture, PosterFetcher
+from longtake.catalogue.poster_locks import lock_posters
 from longtake.catalogue.poster_rows import (
     PosterRow,
     Stored,
@@ -110,6 +111,8 @@ class Posters:
     def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
         """Write what became of the pictures; every title that points to one of them follows."""
         outcomes = {str(one.job.key): one.outcome for one in settlements}
+        # Also so that titles which come in this moment are either seen here, or see what is written here.
+        lock_posters(tx, outcomes)
         stored = {name: one.data for name, one in outcomes.items() if isinstance(one.data, Stored)}
         unchanged = [name for name, one in outcomes.items() if one.data == "unchanged"]
         # Spread over a day, so that what was fetched together is not asked about together for ever.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import delete, exists, or_, select
+from sqlalchemy import ColumnElement, delete, or_, select
 
+from longtake.catalogue.poster_locks import cancel_downloads, lock_posters
 from longtake.catalogue.posters import EXTENSIONS
-from longtake.catalogue.tables import POSTER, REMOVE, SEARCH, SUBJECT, posters, titles
+from longtake.catalogue.tables import REMOVE, SEARCH, SUBJECT, posters, titles
 from longtake.engine.control import cancel_of_subject
 from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import Exponential, JobKind
@@ -29,6 +30,8 @@ MOST_ATTEMPTS = 10_000
 def remove_title(tx: Transaction, engine: Engine, title_id: str) -> None:
     """Remove a title, and its poster if no other title has the same."""
     cancel_of_subject(tx, title_id, (SEARCH, SUBJECT), "its title was deleted")
+    # Pictures come before titles in the order of locks.
+    lock_posters(tx, posters_of(tx, titles.c.id == title_id))
     gone = tx.execute(
         delete(titles).where(titles.c.id == title_id).returning(titles.c.id, titles.c.poster_hash)
     ).first()
@@ -40,21 +43,24 @@ def remove_title(tx: Transaction, engine: Engine, title_id: str) -> None:
 
 def remove_unused_posters(tx: Transaction, engine: Engine, names: Iterable[str]) -> None:
     """Remove those of the pictures that no title points to any more."""
-    for name in sorted(names):
-        _remove_if_unused(tx, engine, name)
-
-
-def _remove_if_unused(tx: Transaction, engine: Engine, name: str) -> None:
-    unused = ~exists().where(titles.c.poster_hash == name)
-    if tx.execute(select(posters.c.hash).where(posters.c.hash == name, unused)).first() is None:
+    there = lock_posters(tx, names)
+    if not there:
         return
-    cancel_of_subject(tx, name, (POSTER,), "its poster is no longer used")
-    row = tx.execute(
-        delete(posters).where(posters.c.hash == name).returning(posters.c.file, posters.c.thumbnail)
-    ).first()
-    if row is not None:
+    # Looked for only now: whoever pointed a title to one of them had its lock before us, and has committed.
+    unused = sorted(there.keys() - posters_of(tx, titles.c.poster_hash.in_(there)))
+    if not unused:
+        return
+    cancel_downloads(tx, unused)
+    tx.execute(delete(posters).where(posters.c.hash.in_(unused)))
+    for name in unused:
+        row = there[name]
         files = {*(f"{name}.{one}" for one in EXTENSIONS), f"{name}-small.webp", row.file, row.thumbnail} - {None}
         engine.enqueue(tx, REMOVE, {"files": sorted(files)})
+
+
+def posters_of(tx: Transaction, which: ColumnElement[bool]) -> set[str]:
+    """Return the pictures that these titles point to."""
+    return set(tx.execute(select(titles.c.poster_hash).where(which, titles.c.poster_hash.is_not(None))).scalars())
 
 
 class Removing:

@@ -10,9 +10,10 @@ from sqlalchemy import Row, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.catalogue.new_titles import NAMES, NewTitle, merged
+from longtake.catalogue.poster_locks import make_posters
 from longtake.catalogue.poster_urls import LOCAL_PREFIX, PosterHosts, is_local, poster_hash
-from longtake.catalogue.removing import remove_unused_posters
-from longtake.catalogue.tables import SUBJECT, SYNC, posters, titles
+from longtake.catalogue.removing import posters_of, remove_unused_posters
+from longtake.catalogue.tables import SUBJECT, SYNC, titles
 from longtake.clock import new_id
 from longtake.db.dialects import NOW, SQLITE
 from longtake.engine.jobs import JobRequest
@@ -48,7 +49,8 @@ def write_titles(
     wanted: dict[str, NewTitle] = {}
     for one in new:
         wanted[one.identity] = merged(wanted[one.identity], one) if one.identity in wanted else one
-    pictures = poster_rows(tx, hosts, wanted.values())
+    before = posters_of(tx, titles.c.identity.in_(wanted))
+    pictures = poster_rows(tx, hosts, wanted.values(), before)
     created = _insert(tx, wanted.values(), pictures)
     there = select(titles).where(titles.c.identity.in_(wanted.keys() - created.keys())).with_for_update()
     # In one order, so that two who bring in the same titles cannot deadlock.
@@ -79,27 +81,26 @@ def request_sync(tx: Transaction, engine: Engine, request_id: str | None = None)
             return job.id
 
 
-def poster_rows(tx: Transaction, hosts: PosterHosts, new: Iterable[NewTitle]) -> dict[str, dict[str, Any]]:
-    """Make a row for every picture that has none; return what titles say of each, by what they were given."""
+def poster_rows(
+    tx: Transaction, hosts: PosterHosts, new: Iterable[NewTitle], before: Iterable[str]
+) -> dict[str, dict[str, Any]]:
+    """Make a row for every picture that has none; return what titles say of each, by what they were given.
+
+    ``before`` are pictures that the titles point to now. All are locked: new ones stay, old ones may have to go.
+    """
     urls = {one.poster: hosts.normalised(one.poster) for one in new if one.poster and not is_local(one.poster)}
     hashes = {given: poster_hash(url) for given, url in urls.items()}
-    rows = {hashes[given]: {"hash": hashes[given], "url": url} for given, url in urls.items()}
-    if rows:
-        insert = (sqlite if tx.dialect == SQLITE else postgresql).insert(posters)
-        first = {"version": 0, "failures": 0, "due_at": NOW, "created_at": NOW}
-        tx.execute(insert.values(**first).on_conflict_do_nothing(), [rows[one] for one in sorted(rows)])
-    stored = {row.hash: row for row in tx.execute(select(posters).where(posters.c.hash.in_(rows)))} if rows else {}
-    return {given: poster_columns(url, hashes[given], stored.get(hashes[given])) for given, url in urls.items()}
+    rows = make_posters(tx, {hashes[given]: url for given, url in urls.items()}, also=before)
+    return {given: poster_columns(url, rows[hashes[given]]) for given, url in urls.items()}
 
 
-def poster_columns(url: str, name: str, row: Row[Any] | None) -> dict[str, Any]:
+def poster_columns(url: str, row: Row[Any]) -> dict[str, Any]:
     """Return what a title says of a picture: where it is from, and where readers find it now."""
-    ours = row is not None and row.file is not None
     return {
         "poster_source": url,
-        "poster_hash": name,
-        "poster_url": LOCAL_PREFIX + row.file if ours and row is not None else url,
-        "thumbnail_url": LOCAL_PREFIX + row.thumbnail if ours and row is not None and row.thumbnail else None,
+        "poster_hash": row.hash,
+        "poster_url": LOCAL_PREFIX + row.file if row.file else url,
+        "thumbnail_url": LOCAL_PREFIX + row.thumbnail if row.file and row.thumbnail else None,
     }
 
 
