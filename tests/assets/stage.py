@@ -67,11 +67,13 @@ class Source:
             await runner.cleanup()
 
 
-def status(code: int, body: str = "") -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+def status(
+    code: int, body: str = "", headers: Mapping[str, str] | None = None
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     """Return a handler that answers with a status."""
 
     async def answer(_request: web.Request) -> web.StreamResponse:
-        return web.Response(status=code, text=body)
+        return web.Response(status=code, text=body, headers=headers)
 
     return answer
 

@@ -205,6 +205,22 @@ async def test_f37_a_busy_server_is_obeyed_and_the_lane_held_back(studio: Catalo
     assert [call["status"] for call in studio.images()] == [429, 200]
 
 
+async def test_f37_another_host_that_is_busy_holds_back_its_own_poster_alone(
+    studio: CatalogueStudio, source: Source
+) -> None:
+    source.files["/x.jpg"] = status(429, "later", {"Retry-After": "3600"})
+    busy = await with_poster(studio, source.url + "/x.jpg")
+    await studio.until_rest()
+    assert await error_of(studio, busy) == ("poster", "POSTER_HTTP_STATUS")
+    assert await studio.wait_of(POSTER) == [pytest.approx(3_600, abs=2)]
+    lane = await studio.lane(LANE)
+    assert (lane.state.blocked, lane.state.slowdown) == (None, 1)
+    cover = await with_poster(studio, studio.truth("exact")["cover_url"])
+    await studio.until_rest()
+    assert (await studio.show(cover))["poster_state"] == "stored"
+    assert len(source.requests) == 1
+
+
 PRIVATE = [
     "http://10.0.0.1/x.jpg", "http://169.254.169.254/latest/meta-data", "http://100.64.0.1/x", "http://0.0.0.0/x",
     "http://[::1]/x", "http://[::ffff:10.0.0.1]/x", "http://[64:ff9b::a9fe:a9fe]/x", "http://[2002:7f00:1::]/x",

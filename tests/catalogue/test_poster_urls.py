@@ -57,6 +57,14 @@ def test_covers_are_known_by_where_the_settings_say_they_are() -> None:
     assert hosts.normalised(f"{own}-of-another/r/400/x.jpg") == f"{own}-of-another/r/400/x.jpg"
 
 
+@pytest.mark.parametrize(
+    ("url", "much"),
+    [(COVER, True), (STILL, True), ("https://BGM.tv/x.jpg", True), ("https://image.tmdb.org.example.com/x.jpg", False)],
+)
+def test_the_hosts_that_most_posters_are_at_are_known(url: str, much: bool) -> None:
+    assert HOSTS.is_asked_much(url) is much
+
+
 def test_the_name_is_the_beginning_of_the_hash_of_the_address() -> None:
     assert poster_hash(COVER) == hashlib.sha256(COVER.encode()).hexdigest()[:16]
     assert poster_hash("https://lain.bgm.tv/pic/cover/l/3f/8a/1_a.jpg") == "572fa49fa6541274"

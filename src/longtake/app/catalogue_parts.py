@@ -73,7 +73,8 @@ class CatalogueParts:
     def kinds(self) -> list[JobKind]:
         """Return the job kinds."""
         database, engine, tmdb = self._database, self._engine, self.tmdb
-        posters = Posters(database, self._storage, self._fetcher, self._settings.poster_check_days, self._random)
+        days = self._settings.poster_check_days
+        posters = Posters(database, self._storage, self._fetcher, self._hosts, days, self._random)
         asking = Asking(tmdb.name, self._breaker, self._random, self._clock)
         years, searching = Years(database, tmdb, asking), Searching(database, tmdb, asking)
         asking_bangumi = Asking(self.bangumi.name, self._breaker, self._random, self._clock)

@@ -43,6 +43,10 @@ class PosterHosts:
             return _in_sizes(url, _STILL, STILL_SIZES)
         return [url]
 
+    def is_asked_much(self, url: str) -> bool:
+        """Say whether the address is Bangumi's or TMDB's, where most posters are: at others there are few."""
+        return self._is_bangumi(url) or _is_below(url, self.tmdb)
+
     def _is_bangumi(self, url: str) -> bool:
         return _is_below(url, self.bangumi) or bool(_BANGUMI_HOST.fullmatch(_host(url)))
 

@@ -21,6 +21,7 @@ from longtake.catalogue.poster_rows import (
     note_stored,
     note_unchanged,
 )
+from longtake.catalogue.poster_urls import PosterHosts
 from longtake.catalogue.tables import POSTER, REMOVE
 from longtake.db import Database, Transaction
 from longtake.engine.jobs import Job, JobRequest
@@ -73,11 +74,18 @@ class Posters:
     """Runs and settles downloads of posters."""
 
     def __init__(
-        self, database: Database, storage: Storage, fetcher: PosterFetcher, check_days: int, source: random.Random
+        self,
+        database: Database,
+        storage: Storage,
+        fetcher: PosterFetcher,
+        hosts: PosterHosts,
+        check_days: int,
+        source: random.Random,
     ) -> None:
         self._database = database
         self._storage = storage
         self._fetcher = fetcher
+        self._hosts = hosts
         self._check_seconds = check_days * 86_400.0
         self._random = source
 
@@ -99,9 +107,7 @@ class Posters:
         except PosterError as error:
             if error.lasting:
                 return Fail(error.code, error.message)
-            busy = isinstance(error, PosterStatus) and error.status == TOO_MANY
-            after = error.retry_after if isinstance(error, PosterStatus) else None
-            return Retry(error.code, error.message, after=after, slow_lane=busy)
+            return self._retry(row, error)
         if found is None:
             return Done(data="unchanged")
         superseded = bool(row.version) and found.version != row.version
@@ -121,6 +127,13 @@ class Posters:
         note_unchanged(tx, unchanged, seconds)
         note_failed(tx, {name: one for name, one in outcomes.items() if isinstance(one, Fail)})
         note_retried(tx, {name: one for name, one in outcomes.items() if isinstance(one, Retry)})
+
+    def _retry(self, row: PosterRow, error: PosterError) -> Retry:
+        """Return when it is tried again. Of all hosts only those hold the lane back that it is there for."""
+        if not isinstance(error, PosterStatus):
+            return Retry(error.code, error.message)
+        busy = error.status == TOO_MANY and self._hosts.is_asked_much(row.url)
+        return Retry(error.code, error.message, after=error.retry_after, slow_lane=busy)
 
     async def _have(self, row: PosterRow) -> Stored | None:
         if row.version == 0 and (ours := await self._found_here(row.hash)) is not None:
