@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sqlalchemy import select
+from sqlalchemy import or_, select
 
 from longtake.catalogue.asking import Asking
 from longtake.catalogue.new_titles import FIRST_YEAR, LAST_YEAR, NAME_LIMIT, NewTitle
 from longtake.catalogue.poster_urls import PosterHosts, is_local
 from longtake.catalogue.tables import CALENDAR, SUBJECT, titles
-from longtake.catalogue.troubles import note_trouble
+from longtake.catalogue.troubles import clear_trouble, note_trouble
 from longtake.catalogue.writing import write_titles
 from longtake.db import Database, Transaction
 from longtake.engine.engine import Engine
@@ -87,17 +87,27 @@ class Calendar:
                 case Done(data=list() as subjects):
                     self._write(tx, one.job, subjects)
                 case Snooze(data=Trouble() as trouble):
+                    _note(tx, one.job, trouble.code, trouble.message)
                     act_on_trouble(tx, self._bangumi, trouble)
-                case Fail(code=code, message=message) if one.job.kind == SUBJECT:
-                    note_trouble(tx, titles.c.id == one.job.key, "bangumi", code, message)
+                case Fail(code=code, message=message):
+                    _note(tx, one.job, code, message)
 
     def _write(self, tx: Transaction, job: Job, subjects: Sequence[Subject]) -> None:
         new = [title_of(subject) for subject in subjects]
         engine = self._engine()
         written = write_titles(tx, engine, self._hosts, new, only_missing=True, request_id=job.request_id)
+        if job.kind == SUBJECT:
+            clear_trouble(tx, titles.c.id == job.key, "bangumi")
         if job.kind == CALENDAR:
             created = sum(one.result == "created" for one in written)
             append_event(tx, "catalogue.calendar", subject=job.id, data={"titles": len(written), "created": created})
+
+
+def _note(tx: Transaction, job: Job, code: str, message: str) -> None:
+    """Write at a title that Bangumi did not tell of it; one that somebody has completed since does not need it."""
+    if job.kind == SUBJECT:
+        lacking = or_(titles.c.title_japanese.is_(None), titles.c.year.is_(None))
+        note_trouble(tx, (titles.c.id == job.key) & lacking, "bangumi", code, message)
 
 
 def title_of(subject: Subject) -> NewTitle:

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Float, bindparam, case, literal, or_, sele
 
 from longtake.catalogue.poster_urls import HASH_CHARACTERS, LOCAL_PREFIX
 from longtake.catalogue.tables import posters, titles
-from longtake.catalogue.troubles import note_trouble, without_trouble
+from longtake.catalogue.troubles import clear_trouble, note_trouble, without_trouble
 from longtake.db.dialects import NOW, later
 
 if TYPE_CHECKING:
@@ -74,11 +74,12 @@ def note_stored(tx: Transaction, stored: Mapping[str, Stored], check_seconds: fl
 
 
 def note_unchanged(tx: Transaction, names: Sequence[str], check_seconds: float) -> None:
-    """Write that the sources still have what we have."""
+    """Write that the sources still have what we have; what went wrong the last time is over."""
     if names:
         tx.execute(
             update(posters).where(posters.c.hash.in_(sorted(names))).values(**_fetched(literal(check_seconds, Float)))
         )
+        clear_trouble(tx, titles.c.poster_hash.in_(sorted(names)), "poster")
 
 
 def note_failed(tx: Transaction, failed: Mapping[str, Fail]) -> None:

@@ -14,6 +14,7 @@ from longtake.catalogue.poster_locks import make_posters
 from longtake.catalogue.poster_urls import LOCAL_PREFIX, PosterHosts, is_local, poster_hash
 from longtake.catalogue.removing import posters_of, remove_unused_posters
 from longtake.catalogue.tables import SUBJECT, SYNC, titles
+from longtake.catalogue.troubles import NO_TROUBLE
 from longtake.clock import new_id
 from longtake.db.dialects import NOW, SQLITE
 from longtake.engine.jobs import JobRequest
@@ -164,6 +165,9 @@ def _change(
     if only_missing:
         change = {name: value for name, value in change.items() if getattr(row, name) is None or name in picture}
     after = {**row._asdict(), **change}
+    if row.error_of == "bangumi" and change and after["title_japanese"] and after["year"]:
+        # What Bangumi could not tell is known now.
+        change |= NO_TROUBLE
     if "tmdb_found_by" in change or "tmdb_id" in change:
         change |= {"tmdb_due_at": None, "tmdb_candidates": None}
     elif change.keys() & {*NAMES, "year"} and _can_be_looked_up(after):

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete
+from sqlalchemy import ColumnElement, and_, delete
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.catalogue.asking import Asking
 from longtake.catalogue.matching import fresh_years
 from longtake.catalogue.names import fold
-from longtake.catalogue.tables import YEAR, tmdb_shows, tmdb_years
+from longtake.catalogue.tables import YEAR, titles, tmdb_shows, tmdb_years
+from longtake.catalogue.troubles import note_trouble_of_many
 from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW, POSTGRESQL, SQLITE
 from longtake.engine.jobs import Job
@@ -70,9 +71,16 @@ class Years:
                     if page.pages is not None:
                         _end_year(tx, year, one.job.id, page.pages)
                 case Snooze(data=Trouble() as trouble):
+                    note_trouble_of_many(tx, _waits_for(year), "tmdb", trouble.code, trouble.message)
                     act_on_trouble(tx, self._tmdb, trouble)
                 case Fail(message=message):
                     _write_year(tx, year, pages=0, error=message)
+
+
+def _waits_for(year: int) -> ColumnElement[bool]:
+    """Return which titles are looked for in the list of this year."""
+    beside = titles.c.year.between(year - 1, year + 1)
+    return and_(beside, titles.c.tmdb_due_at <= NOW, titles.c.tmdb_found_by.is_(None))
 
 
 def _keep_shows(tx: Transaction, year: int, job_id: str, shows: Sequence[Show]) -> None:
