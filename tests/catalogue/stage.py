@@ -251,6 +251,11 @@ def given(one: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return {"bangumi_id": one["bangumi_id"], **names, "year": one["year"], "poster": one["cover_url"], **changes}
 
 
+def sought(one: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Return a title without a poster: only its id is looked for."""
+    return given(one, **({"poster": None, "title_chinese": None} | changes))
+
+
 def picture(form: str = "PNG", size: tuple[int, int] = (80, 120), colour: str = "navy") -> bytes:
     """Return a small picture."""
     file = io.BytesIO()

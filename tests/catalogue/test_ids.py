@@ -10,17 +10,12 @@ from longtake.catalogue.queries import Filter
 from longtake.catalogue.tables import SEARCH, SYNC, SYNC_IDS, YEAR
 from longtake.errors import InvalidTitle, NotFound
 from longtake.provider_lanes import try_lanes_again
-from tests.catalogue.stage import DAY, FEW, WEEK, CatalogueStudio, given
+from tests.catalogue.stage import DAY, FEW, WEEK, CatalogueStudio, given, sought
 
 if TYPE_CHECKING:
     from tests.catalogue.conftest import Open
 
 LANE = "tmdb"
-
-
-def sought(one: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """Return a title without a poster: only its id is looked for."""
-    return given(one, **({"poster": None, "title_chinese": None} | changes))
 
 
 async def test_m3_every_title_ends_as_what_is_true_about_it(studio: CatalogueStudio) -> None:

@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from longtake.catalogue.names import fold
-from longtake.catalogue.scoring import CANDIDATES_MOST, MARGIN, WORTH_A_LOOK, accepted, rank, worth_a_look
+from longtake.catalogue.scoring import (
+    CANDIDATES_MOST,
+    MARGIN,
+    WORTH_A_LOOK,
+    accepted,
+    has_one_of,
+    only_similar,
+    rank,
+    worth_a_look,
+)
 from longtake.providers.tmdb import Show
 
 NAME = "放課後の幼馴染奇譚"
@@ -96,6 +105,21 @@ def test_a_hit_by_another_name_is_taken_only_if_year_and_language_fit() -> None:
     for year in (2008, 2010, 1990, None):
         assert taken(show(1, other, year)) is None
     assert taken(show(1, other), year=None) is None
+
+
+def test_a_hit_none_of_whose_names_is_ours_counts_as_one_that_is_similar() -> None:
+    [unseen] = rank((NAME,), 2009, [show(1, "FOX -THE ANIMATION-")])
+    [similar] = rank((NAME,), 2009, [show(1, NAME + "2")])
+    assert only_similar(unseen).score == similar.score
+    assert accepted([only_similar(unseen)]) is None
+    assert worth_a_look([only_similar(unseen)])
+
+
+def test_a_show_has_our_name_only_if_all_of_it_is_the_same() -> None:
+    assert has_one_of(["狐", "Fox Story"], ["", "fox  STORY"])
+    for other in (NAME + "2", NAME[:-1], ""):
+        assert not has_one_of([NAME], [other])
+    assert not has_one_of([NAME], [])
 
 
 def test_two_hits_by_other_names_are_not_taken() -> None:

@@ -108,6 +108,16 @@ def test_a_show_is_told_in_the_language_asked_for(sandbox: SandboxProcess) -> No
     assert names == [title["names"]["en"], title["names"]["zh"], title["names"]["ja"]]
 
 
+def test_a_show_tells_its_translations_if_it_is_asked_for_them(sandbox: SandboxProcess) -> None:
+    title = title_of_kind(sandbox, "exact")
+    path = f"/tv/{title['tmdb_id']}"
+    assert not {"alternative_titles", "translations"} & set(tmdb(sandbox, path).json)
+    told = tmdb(sandbox, path, append_to_response="alternative_titles,translations").json
+    names = {one["iso_639_1"]: one["data"]["name"] for one in told["translations"]["translations"]}
+    assert names == {"en": title["names"]["en"], "zh": title["names"]["zh"]}
+    assert told["alternative_titles"] == {"results": []}
+
+
 def test_what_is_not_there_and_who_has_no_key_is_told_in_its_own_codes(sandbox: SandboxProcess) -> None:
     for path in ("/tv/1", "/tv/x"):
         answer = tmdb(sandbox, path)

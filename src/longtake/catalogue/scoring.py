@@ -2,13 +2,14 @@
 
 A name that is the same counts most, then the year, then the language. A name that is only similar is worse than one
 that has nothing in common with ours: the latter was found under another of its names, the former may well be a sequel.
+That other name may be ours, or only similar as well: it has to be seen before the show is taken.
 Popularity only orders what is otherwise alike: of two shows with the same name and year the better known one is not
 more likely the right one, so neither is taken.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
@@ -56,12 +57,22 @@ def rank(names: Sequence[str], year: int | None, shows: Iterable[Show]) -> list[
 
 
 def accepted(candidates: Sequence[Candidate]) -> Candidate | None:
-    """Return the one that is surely meant, if there is one."""
+    """Return the one that is clearly ahead, if there is one."""
     if not candidates or candidates[0].score < ACCEPTED:
         return None
     if len(candidates) > 1 and candidates[0].score - candidates[1].score < MARGIN:
         return None
     return candidates[0]
+
+
+def has_one_of(names: Sequence[str], theirs: Iterable[str]) -> bool:
+    """Say whether one of a show's names is one of ours."""
+    return not {fold(name) for name in names}.isdisjoint(fold(name) for name in theirs if name)
+
+
+def only_similar(candidate: Candidate) -> Candidate:
+    """Return a candidate of which all names were seen, and none is ours: what found it was similar at best."""
+    return replace(candidate, score=candidate.score - FOUND_BY_ALIAS + SIMILAR_NAME)
 
 
 def worth_a_look(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -74,10 +85,10 @@ def _score(names: Sequence[str], year: int | None, show: Show) -> float:
 
 
 def _of_names(names: Sequence[str], show: Show) -> float:
+    if has_one_of(names, (show.original_name, show.name)):
+        return SAME_NAME
     theirs = [fold(name) for name in (show.original_name, show.name) if name]
     ours = [fold(name) for name in names]
-    if set(ours) & set(theirs):
-        return SAME_NAME
     similar = any(_alike(one, other) for one in ours for other in theirs)
     return SIMILAR_NAME if similar else FOUND_BY_ALIAS
 

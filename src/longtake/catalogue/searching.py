@@ -1,12 +1,14 @@
 """The job ``catalogue.search``: titles that no list of a year has are searched for by name, one request a run.
 
-A hit that is not clearly the title becomes a candidate for a person to choose.
+A search does not say by which of its names a show was found. So one that has another name than ours is taken only when
+all its names have been seen, and one of them is ours. A hit that is not clearly the title becomes a candidate for a
+person to choose.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Float, bindparam, literal, select, update
@@ -15,7 +17,7 @@ from longtake.catalogue.asking import Asking
 from longtake.catalogue.matching import REST_SECONDS, write_doubtful, write_found
 from longtake.catalogue.names import fold
 from longtake.catalogue.new_titles import NAMES
-from longtake.catalogue.scoring import Candidate, accepted, rank, worth_a_look
+from longtake.catalogue.scoring import Candidate, accepted, has_one_of, only_similar, rank, worth_a_look
 from longtake.catalogue.tables import SEARCH, titles
 from longtake.catalogue.troubles import note_trouble
 from longtake.db import Database, Transaction
@@ -44,6 +46,22 @@ class Result:
     candidates: list[Candidate]
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a search is, as its job remembers it."""
+
+    #: The place of the name that is searched for next.
+    name: int = 0
+    candidates: list[Candidate] = field(default_factory=list)
+    #: The show of which all names are to be seen before anything else.
+    check: int | None = None
+
+    def as_memo(self) -> dict[str, Any]:
+        """Return it as the job's row has it."""
+        candidates = [one.as_dict() for one in self.candidates]
+        return {"name": self.name, "candidates": candidates, "check": self.check}
+
+
 class Searching:
     """Runs and settles searches."""
 
@@ -57,26 +75,38 @@ class Searching:
         return JobKind(SEARCH, self.run, self.settle, lane=self._tmdb.lane.name, time_limit=30.0)
 
     async def run(self, job: Job) -> Outcome:
-        """Search under the next of the title's names."""
+        """Search under the next of the title's names, or look at all names of a show that may be it."""
         sought = await self._database.read(find_sought, str(job.key))
         if sought is None:
             return Done()
         if not self._tmdb.configured:
             return without_key(self._tmdb.name)
-        memo = {"name": 0, "candidates": [], **(job.memo or {})}
-        if memo["name"] >= len(sought.names):
-            return Done(data=Result(None, _candidates(memo)))
-        shows = await self._asking.ask(job, self._tmdb.search, sought.names[memo["name"]])
+        progress = read_progress(job.memo or {})
+        if progress.check is not None:
+            return await self._check(job, sought, progress, progress.check)
+        if progress.name >= len(sought.names):
+            return Done(data=Result(None, progress.candidates))
+        shows = await self._asking.ask(job, self._tmdb.search, sought.names[progress.name])
         if isinstance(shows, Outcome):
             return shows
         ranked = rank(sought.names, sought.year, shows)
-        if (best := accepted(ranked)) is not None:
+        best = accepted(_known_better(ranked, progress.candidates))
+        candidates = _merged(progress.candidates, ranked)
+        if best is None:
+            return _next_name(sought, progress.name, candidates)
+        if has_one_of(sought.names, (best.original_name, best.name)):
             return Done(data=Result(best.tmdb_id, []))
-        candidates = _merged(_candidates(memo), worth_a_look(ranked))
-        if memo["name"] + 1 >= len(sought.names):
-            return Done(data=Result(None, candidates))
-        kept = {"name": memo["name"] + 1, "candidates": [one.as_dict() for one in candidates]}
-        return Snooze(0.0, memo=kept)
+        return Snooze(0.0, memo=Progress(progress.name, candidates, best.tmdb_id).as_memo())
+
+    async def _check(self, job: Job, sought: Sought, progress: Progress, show_id: int) -> Outcome:
+        """Take a show that has one of our names among its others; else it is one from which a person may choose."""
+        names = await self._asking.ask(job, self._tmdb.other_names, show_id)
+        if isinstance(names, Outcome):
+            return names
+        if has_one_of(sought.names, names):
+            return Done(data=Result(show_id, []))
+        seen = [only_similar(one) if one.tmdb_id == show_id else one for one in progress.candidates]
+        return _next_name(sought, progress.name, seen)
 
     def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
         """Write what was found, what is in doubt, and what went wrong."""
@@ -113,13 +143,27 @@ def find_sought(tx: Transaction, title_id: str) -> Sought | None:
     return Sought(list(reversed(names.values())), row.year)
 
 
-def _candidates(memo: dict[str, Any]) -> list[Candidate]:
-    return [Candidate(**one) for one in memo["candidates"]]
+def read_progress(memo: dict[str, Any]) -> Progress:
+    """Return how far a search is."""
+    candidates = [Candidate(**one) for one in memo.get("candidates", ())]
+    return Progress(memo.get("name", 0), candidates, memo.get("check"))
+
+
+def _next_name(sought: Sought, name: int, candidates: list[Candidate]) -> Outcome:
+    if name + 1 >= len(sought.names):
+        return Done(data=Result(None, candidates))
+    return Snooze(0.0, memo=Progress(name + 1, candidates).as_memo())
+
+
+def _known_better(ranked: Sequence[Candidate], before: Sequence[Candidate]) -> list[Candidate]:
+    known = {one.tmdb_id: one for one in before}
+    return sorted((known.get(one.tmdb_id, one) for one in ranked), key=lambda one: -one.score)
 
 
 def _merged(before: Sequence[Candidate], more: Sequence[Candidate]) -> list[Candidate]:
-    best = {one.tmdb_id: one for one in sorted((*before, *more), key=lambda one: one.score)}
-    return worth_a_look(sorted(best.values(), key=lambda one: -one.score))
+    # Points do not depend on the name that was searched for, but more may be known of one that was found before.
+    known = {one.tmdb_id: one for one in (*more, *before)}
+    return worth_a_look(sorted(known.values(), key=lambda one: -one.score))
 
 
 #: Put together once: that takes longer than to run it.

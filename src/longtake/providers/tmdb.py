@@ -1,4 +1,4 @@
-"""TMDB: which shows of a year there are, and which are found under a name."""
+"""TMDB: which shows of a year there are, which are found under a name, and what a show is called besides."""
 
 from __future__ import annotations
 
@@ -76,10 +76,19 @@ class Tmdb:
 
     async def show(self, show_id: int) -> Show | None:
         """Return one show; None when there is none with this id."""
-        answer = await self._answer(f"/tv/{show_id}", {})
+        content = await self._details(show_id, {})
+        return None if content is None else _show(content)
+
+    async def other_names(self, show_id: int) -> list[str]:
+        """Return the alternative and the translated names of a show; none when there is no such show."""
+        content = await self._details(show_id, {"append_to_response": "alternative_titles,translations"})
+        return [] if content is None else _other_names(content)
+
+    async def _details(self, show_id: int, params: Mapping[str, str]) -> dict[str, Any] | None:
+        answer = await self._answer(f"/tv/{show_id}", params)
         if answer.status == 404 and self._calls.content(answer) is not None:  # noqa: PLR2004 - its own "not found"
             return None
-        return _show(self._read(answer))
+        return self._read(answer)
 
     async def _ask(self, path: str, params: Mapping[str, str]) -> dict[str, Any]:
         return self._read(await self._answer(path, params))
@@ -140,3 +149,16 @@ def _show(content: dict[str, Any]) -> Show | None:
         said["first_air_date"],
         float(popularity) if isinstance(popularity, int | float) else 0.0,
     )
+
+
+def _other_names(content: dict[str, Any]) -> list[str]:
+    alternative = [one.get("title") for one in _listed(content, "alternative_titles", "results")]
+    translated = [one.get("data") for one in _listed(content, "translations", "translations")]
+    names = [*alternative, *(one.get("name") for one in translated if isinstance(one, dict))]
+    return [clean_plain_text(name, most=LONGEST_TEXT) for name in names if isinstance(name, str) and name]
+
+
+def _listed(content: dict[str, Any], part: str, inside: str) -> list[dict[str, Any]]:
+    appended = content.get(part)
+    listed = appended.get(inside) if isinstance(appended, dict) else None
+    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []

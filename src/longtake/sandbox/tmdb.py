@@ -76,9 +76,15 @@ async def details(box: Box, exchange: Exchange) -> web.StreamResponse:
         return refuse(404, 34, NO_SHOW)
     told = _told(show, exchange.asked.query.get("language", ""))
     told |= {"number_of_seasons": 1, "number_of_episodes": 12, "status": "Ended", "type": "Scripted"}
-    if "alternative_titles" in exchange.asked.query.get("append_to_response", "").split(","):
+    appended = exchange.asked.query.get("append_to_response", "").split(",")
+    if "alternative_titles" in appended:
         names = [{"iso_3166_1": "JP", "title": name, "type": ""} for name in show.alternative_names]
         told["alternative_titles"] = {"results": names}
+    if "translations" in appended:
+        translated = {"en": show.names.en, "zh": show.names.zh}
+        told["translations"] = {
+            "translations": [{"iso_639_1": one, "data": {"name": name}} for one, name in translated.items()]
+        }
     return json_response(told)
 
 

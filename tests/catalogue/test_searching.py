@@ -1,0 +1,82 @@
+"""What a search takes: a show that has our name, seen and not supposed, and is the only one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from longtake.catalogue.tables import SEARCH
+from tests.catalogue.stage import sought
+
+if TYPE_CHECKING:
+    from tests.catalogue.stage import CatalogueStudio
+
+
+@pytest.mark.parametrize("part", [slice(None, -1), slice(1, None), slice(None, -2)])
+async def test_a_show_that_is_found_by_a_part_of_its_other_name_is_left_to_a_person(
+    studio: CatalogueStudio, part: slice
+) -> None:
+    """Nothing that a search answers tells it from one that was found by the whole name."""
+    different = studio.truth("alias", 2)
+    title_id = await studio.bring(**sought(different, title_japanese=different["names"]["ja"][part]))
+    await studio.work()
+    title = await studio.show(title_id)
+    assert (title["tmdb_id"], title["tmdb_state"]) == (None, "in_doubt")
+    assert [one["tmdb_id"] for one in title["tmdb_candidates"]] == [different["tmdb_id"]]
+
+
+async def test_a_show_that_is_found_by_its_translated_name_is_taken(studio: CatalogueStudio) -> None:
+    exact = studio.truth("exact")
+    title_id = await studio.bring(title_japanese="誰も知らない", title_chinese=exact["names"]["zh"], year=exact["year"])
+    await studio.work()
+    title = await studio.show(title_id)
+    assert (title["tmdb_id"], title["tmdb_found_by"]) == (exact["tmdb_id"], "search")
+
+
+async def test_each_show_whose_names_are_looked_at_has_a_permit_and_is_asked_for_once(studio: CatalogueStudio) -> None:
+    different = studio.truth("alias", 2)
+    part = different["names"]["ja"][:-1]
+    # Three names that all find the same show, and none is its own.
+    names = {"title_japanese": part, "title_chinese": part[1:], "title_english": part[:-1]}
+    title_id = await studio.bring(**names, year=different["year"])
+    ran = await studio.work()
+    assert (await studio.show(title_id))["tmdb_state"] == "in_doubt"
+    assert len(studio.asked("details")) == 1
+    assert ran.count(SEARCH) == len(studio.asked("search", "details")) == 4
+
+
+async def test_a_show_whose_names_cannot_be_had_is_waited_for(studio: CatalogueStudio) -> None:
+    studio.sandbox.faults("status", status=503, route="details", times=2)
+    different = studio.truth("alias", 2)
+    title_id = await studio.bring(**sought(different))
+    await studio.work(rounds=120)
+    title = await studio.show(title_id)
+    assert (title["tmdb_id"], title["error"]) == (different["tmdb_id"], None)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"alternative_titles": None, "translations": 7},
+        {"alternative_titles": {"results": 7}, "translations": {"translations": {}}},
+        {"alternative_titles": {"results": [7, {}, {"title": 7}]}, "translations": {"translations": [7, {"data": 7}]}},
+        {"alternative_titles": {"results": [{"title": ""}]}, "translations": {"translations": [{"data": {}}]}},
+    ],
+)
+async def test_a_show_that_tells_no_other_names_is_left_to_a_person(
+    studio: CatalogueStudio, told: dict[str, Any]
+) -> None:
+    studio.sandbox.faults("replace", route="details", replace=told)
+    different = studio.truth("alias", 2)
+    title_id = await studio.bring(**sought(different))
+    await studio.work()
+    title = await studio.show(title_id)
+    assert (title["tmdb_id"], title["tmdb_state"], title["error"]) == (None, "in_doubt", None)
+
+
+async def test_a_show_that_has_gone_meanwhile_is_not_taken(studio: CatalogueStudio) -> None:
+    studio.sandbox.faults("status", status=404, route="details")
+    title_id = await studio.bring(**sought(studio.truth("alias", 2)))
+    await studio.work()
+    assert (await studio.show(title_id))["tmdb_id"] is None
