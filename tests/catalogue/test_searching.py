@@ -80,3 +80,45 @@ async def test_a_show_that_has_gone_meanwhile_is_not_taken(studio: CatalogueStud
     title_id = await studio.bring(**sought(studio.truth("alias", 2)))
     await studio.work()
     assert (await studio.show(title_id))["tmdb_id"] is None
+
+
+# -- several names -----------------------------------------------------------------------------------------------
+
+
+def hit(number: int, name: str, year: int) -> dict[str, Any]:
+    """Return a show as a search answers with it."""
+    day = f"{year}-04-01"
+    return {
+        "id": number,
+        "name": name,
+        "original_name": f"作品{number}",
+        "original_language": "ja",
+        "first_air_date": day,
+    }
+
+
+async def test_doubt_under_one_name_is_not_forgotten_under_the_next(studio: CatalogueStudio) -> None:
+    """The second name alone would find one show, and that has this name; the first has found two that fit as well."""
+    different = studio.truth("alias", 2)
+    names = {"title_japanese": "誰も知らない", "title_chinese": different["names"]["ja"], "title_english": "Fox Story"}
+    year = different["year"]
+    two = {"results": [hit(1, "Fox Story", year), hit(2, "fox story", year)], "total_pages": 1}
+    studio.sandbox.faults("replace", route="search", query_contains="query=誰", replace=two)
+    title_id = await studio.bring(**names, year=year)
+    await studio.work()
+    title = await studio.show(title_id)
+    assert (title["tmdb_id"], title["tmdb_state"]) == (None, "in_doubt")
+    assert [one["tmdb_id"] for one in title["tmdb_candidates"]] == [1, 2, different["tmdb_id"]]
+    assert len(studio.asked("search")) == 3
+    assert studio.asked("details") == [], "whatever it is called, it is not alone"
+
+
+async def test_what_fits_better_under_the_next_name_is_taken(studio: CatalogueStudio) -> None:
+    exact = studio.truth("exact")
+    names = {"title_japanese": "誰も知らない", "title_english": exact["names"]["en"]}
+    far = {"results": [hit(1, "誰も知らない", exact["year"] + 9)], "total_pages": 1}
+    studio.sandbox.faults("replace", route="search", query_contains="query=誰", replace=far)
+    title_id = await studio.bring(**names, year=exact["year"])
+    await studio.work()
+    title = await studio.show(title_id)
+    assert (title["tmdb_id"], title["tmdb_candidates"]) == (exact["tmdb_id"], [])

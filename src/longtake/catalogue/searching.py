@@ -89,9 +89,8 @@ class Searching:
         shows = await self._asking.ask(job, self._tmdb.search, sought.names[progress.name])
         if isinstance(shows, Outcome):
             return shows
-        ranked = rank(sought.names, sought.year, shows)
-        best = accepted(_known_better(ranked, progress.candidates))
-        candidates = _merged(progress.candidates, ranked)
+        candidates = _merged(progress.candidates, rank(sought.names, sought.year, shows))
+        best = accepted(candidates)
         if best is None:
             return _next_name(sought, progress.name, candidates)
         if has_one_of(sought.names, (best.original_name, best.name)):
@@ -155,12 +154,8 @@ def _next_name(sought: Sought, name: int, candidates: list[Candidate]) -> Outcom
     return Snooze(0.0, memo=Progress(name + 1, candidates).as_memo())
 
 
-def _known_better(ranked: Sequence[Candidate], before: Sequence[Candidate]) -> list[Candidate]:
-    known = {one.tmdb_id: one for one in before}
-    return sorted((known.get(one.tmdb_id, one) for one in ranked), key=lambda one: -one.score)
-
-
 def _merged(before: Sequence[Candidate], more: Sequence[Candidate]) -> list[Candidate]:
+    """Return all that may be it: what is clear under one name may not be so beside what another has found."""
     # Points do not depend on the name that was searched for, but more may be known of one that was found before.
     known = {one.tmdb_id: one for one in (*more, *before)}
     return worth_a_look(sorted(known.values(), key=lambda one: -one.score))
