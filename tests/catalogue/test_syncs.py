@@ -167,6 +167,63 @@ async def test_m4_titles_are_looked_up_a_hundred_at_a_time(studio: CatalogueStud
     assert looked[-1] + await count(studio, SEARCH) == 250
 
 
+async def waiting(studio: CatalogueStudio) -> list[int]:
+    """Return the years of the titles that have not been looked up."""
+    return [year for (year,) in await studio.sql("SELECT year FROM titles WHERE tmdb_looked_up_at IS NULL")]
+
+
+def apart(studio: CatalogueStudio) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return a title, and others of years that have nothing to do with its own."""
+    truth = studio.sandbox.titles()
+    bad = studio.truth("exact")
+    others = [one for one in truth if abs(one["year"] - bad["year"]) > 2]
+    return bad, [one for one in others if one["kind"] in {"exact", "absent"}][:6]
+
+
+async def test_a_list_that_cannot_be_had_keeps_only_those_waiting_that_need_it(studio: CatalogueStudio) -> None:
+    """The year is first in the walk's order, and never answered: all others are found or searched for meanwhile."""
+    bad, others = apart(studio)
+    studio.sandbox.faults("status", status=503, route="discover", query_contains=f"first_air_date_year={bad['year']}")
+    await studio.bring(**given(bad, poster=None))
+    studio.clock.advance(1)
+    ids = await studio.bring_all([one | {"cover_url": None} for one in others])
+    await studio.bring(title_japanese="誰も知らない")
+    for _ in range(40):
+        await studio.step()
+        studio.clock.advance(1)
+    assert await waiting(studio) == [bad["year"]]
+    expected = ["found" if one["kind"] == "exact" else "not_found" for one in others]
+    assert [(await studio.show(one))["tmdb_state"] for one in ids] == expected
+    assert len(studio.asked("search")) == len({call["query"] for call in studio.asked("search")}), "once each"
+    assert await count(studio, SYNC_IDS) == 1, "it waits for the list"
+
+
+async def test_a_walk_that_has_waited_long_enough_for_a_list_goes_on_behind_those_who_need_it(
+    studio: CatalogueStudio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("longtake.catalogue.syncing.YEARS_LOOKS", 20)
+    monkeypatch.setattr("longtake.catalogue.syncing.CHUNK", 2)
+    bad, others = apart(studio)
+    needing = f"first_air_date_year={bad['year']}"
+    rule = studio.sandbox.faults("status", status=503, route="discover", query_contains=needing)
+    for number in range(5):
+        await studio.bring(**given(bad, bangumi_id=number + 1, poster=None))
+    studio.clock.advance(1)
+    await studio.bring_all([one | {"cover_url": None} for one in others])
+    looks = 0
+    for _ in range(120):
+        looks += (await studio.step()).count(SYNC_IDS)
+        studio.clock.advance(0.5)
+    assert await waiting(studio) == [bad["year"]] * 5
+    assert await count(studio, SYNC_IDS) == 0, "the walk has ended"
+    assert looks < 60, "it has waited once for the list, not for each of its titles"
+    assert studio.sandbox.applied(rule) > 0
+    studio.sandbox.clear_faults()
+    studio.clock.advance(HOUR)
+    await studio.sync()
+    assert await waiting(studio) == []
+
+
 async def test_m4_a_sync_that_is_asked_for_while_a_walk_is_under_way_is_not_lost(studio: CatalogueStudio) -> None:
     """A walk goes by when things became due: one that becomes due before its place is not seen by it."""
     studio.sandbox.settings(titles=120)

@@ -29,7 +29,7 @@ WALK_KEY = "walk"
 WALKS = (SYNC_POSTERS, SYNC_IDS)
 #: The argument of a sync that waits for the end of a walk, and begins only that one.
 ONLY = "only"
-#: How often it is looked whether lists of years have come, and after how many looks the next sync goes on instead.
+#: How often it is looked whether lists of years have come, and how often for one list before the walk goes on without.
 YEARS_SECONDS = 0.5
 YEARS_LOOKS = 1_200
 BUSY_SECONDS = 1.0
@@ -83,23 +83,29 @@ class Syncing:
         return Snooze(0.0, memo={"after": [rows[-1].due_at.isoformat(), rows[-1].hash]}, then=then)
 
     async def walk_titles(self, job: Job) -> Outcome:
-        """Look the next titles up in the lists of their years; have those lists fetched that are missing."""
+        """Look the next titles up in the lists of their years; have those lists fetched that are missing.
+
+        Only titles that need a list wait for it, and a list that does not come is waited for once in a walk: such
+        titles stay due, for the next one.
+        """
         if not self._tmdb.configured:
             return Done()
         wanted = await self._database.read(due_titles, _place(job), CHUNK)
         if not wanted:
             return Done()
         looked = await self._database.read(look_into_lists, wanted)
-        memo = dict(job.memo or {})
-        if looked.missing_years:
-            looks = int(memo.get("looks", 0)) + 1
-            if looks > YEARS_LOOKS:
-                return Done()
-            years = [_year_job(year, job.request_id) for year in sorted(looked.missing_years)]
-            return Snooze(YEARS_SECONDS, memo=memo | {"looks": looks}, then=years)
-        searches = [JobRequest(SEARCH, key=one, subject=one, request_id=job.request_id) for one in looked.unknown]
-        after = {"after": [wanted[-1].due_at.isoformat(), wanted[-1].id]}
-        return Snooze(0.0, memo=after, data=looked, then=searches)
+        memo, missing = job.memo or {}, sorted(looked.missing_years)
+        # Those whose search is not over are still due, and come again as long as the walk stays here.
+        unknown = [one for one in looked.unknown if one not in memo.get("searching", ())]
+        then = [JobRequest(SEARCH, key=one, subject=one, request_id=job.request_id) for one in unknown]
+        then += [_year_job(year, job.request_id) for year in missing]
+        before = memo.get("looks", {})
+        looks = before | {str(year): before.get(str(year), 0) + 1 for year in missing}
+        if any(looks[str(year)] <= YEARS_LOOKS for year in missing):
+            kept = {**memo, "looks": looks, "searching": looked.unknown}
+            return Snooze(YEARS_SECONDS, memo=kept, data=looked, then=then)
+        behind = {"after": [wanted[-1].due_at.isoformat(), wanted[-1].id], "looks": looks}
+        return Snooze(0.0, memo=behind, data=looked, then=then)
 
     def settle_ids(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
         """Write what the lists had."""
