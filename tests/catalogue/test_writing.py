@@ -95,25 +95,46 @@ async def test_what_bangumi_says_overwrites_nothing_that_a_title_has(studio: Cat
     assert (written.id, written.result) == (title_id, "updated")
     title = await studio.show(title_id)
     assert (title["title_japanese"], title["title_chinese"], title["year"]) == ("mine", "他们的", 1999)
-    assert (title["poster_url"], title["tmdb_id"], title["tmdb_found_by"]) == ("/posters/mine.jpg", 5, "person")
+    assert (title["poster_url"], title["tmdb_id"], title["tmdb_found_by"]) == ("/posters/mine.jpg", 5, "import")
     [again] = await studio.database.run(write)
     assert again.result == "unchanged"
 
 
-async def test_an_id_that_somebody_brings_in_is_a_persons_choice(studio: CatalogueStudio) -> None:
+async def test_an_id_that_somebody_brings_in_is_left_alone_by_look_ups(studio: CatalogueStudio) -> None:
     truth = studio.truth("exact")
     title_id = await studio.bring(**given(truth, poster=None, tmdb_id=99))
     await studio.sync()
     title = await studio.show(title_id)
-    assert (title["tmdb_id"], title["tmdb_found_by"], title["tmdb_state"]) == (99, "person", "found")
+    assert (title["tmdb_id"], title["tmdb_found_by"], title["tmdb_state"]) == (99, "import", "found")
     await studio.bring(**given(truth, poster=None))
     assert (await studio.show(title_id))["tmdb_id"] == 99
     assert studio.asked("discover", "search") == []
     await studio.bring(bangumi_id=truth["bangumi_id"], tmdb_id=100)
-    assert (await studio.show(title_id))["tmdb_id"] == 100, "another choice of a person counts"
+    assert (await studio.show(title_id))["tmdb_id"] == 100, "the later word counts"
 
 
-async def test_an_id_that_was_found_becomes_a_persons_choice_when_somebody_says_the_same(
+@pytest.mark.parametrize("show", [True, False])
+async def test_what_a_person_chose_is_not_overwritten_by_the_same_file_again(
+    studio: CatalogueStudio, *, show: bool
+) -> None:
+    chosen = studio.truth("exact", 1)["tmdb_id"] if show else None
+    file = [given(studio.truth("exact"), poster=None, tmdb_id=1)]
+    title_id = await studio.bring(**file[0])
+    await studio.catalogue.choose(title_id, chosen)
+    await studio.work()
+    before = await everything(studio)
+    for tmdb_id in (1, 3):
+        [again] = await studio.catalogue.add_many([file[0] | {"tmdb_id": tmdb_id}])
+        assert again.written is not None
+        assert (again.written.id, again.written.result) == (title_id, "unchanged")
+    assert await everything(studio) == before
+    # The rest of what is said of it counts as ever.
+    await studio.bring(**file[0] | {"title_english": "another name"})
+    title = await studio.show(title_id)
+    assert (title["title_english"], title["tmdb_id"], title["tmdb_found_by"]) == ("another name", chosen, "person")
+
+
+async def test_an_id_that_was_found_is_kept_for_good_when_somebody_says_the_same(
     studio: CatalogueStudio,
 ) -> None:
     truth = studio.truth("exact")
@@ -122,7 +143,7 @@ async def test_an_id_that_was_found_becomes_a_persons_choice_when_somebody_says_
     assert (await studio.show(title_id))["tmdb_found_by"] == "title"
     await studio.bring(bangumi_id=truth["bangumi_id"], tmdb_id=truth["tmdb_id"])
     title = await studio.show(title_id)
-    assert (title["tmdb_id"], title["tmdb_found_by"]) == (truth["tmdb_id"], "person")
+    assert (title["tmdb_id"], title["tmdb_found_by"]) == (truth["tmdb_id"], "import")
 
 
 async def test_another_name_makes_a_title_that_was_not_found_due_again(studio: CatalogueStudio) -> None:

@@ -39,7 +39,9 @@ class TitleBody(BaseModel):
     title_english: str | None = Field(default=None, max_length=1_000)
     year: int | None = Field(default=None, description="In which it was first on air.")
     poster: str | None = Field(default=None, max_length=4_000, description="Address of a picture, or /posters/FILE.")
-    tmdb_id: int | None = Field(default=None, description="Which show of TMDB it is, as a person knows it.")
+    tmdb_id: int | None = Field(
+        default=None, description="Which show of TMDB it is, if you know; a person's choice stays."
+    )
 
 
 class TitlesBody(BaseModel):
@@ -116,7 +118,7 @@ class TitleView(BaseModel):
     poster_height: int | None
     poster_checked_at: str | None
     tmdb_id: int | None
-    tmdb_found_by: Literal["title", "search", "person"] | None
+    tmdb_found_by: Literal["title", "search", "import", "person"] | None
     tmdb_state: TmdbState
     tmdb_looked_up_at: str | None
     tmdb_next_look_up_at: str | None

@@ -34,7 +34,8 @@ titles = Table(
     Column("poster_url", Text),
     Column("thumbnail_url", Text),
     Column("tmdb_id", BigInteger),
-    # How the id was found: `title`, `search` or `person`; with `person` and no id there is none to be found.
+    # How the id was found: `title`, `search`, `import` (it was brought in) or `person`, which nothing overwrites; with
+    # `person` and no id there is none to be found.
     Column("tmdb_found_by", Text),
     Column("tmdb_looked_up_at", Instant),
     # When it is to be looked up; null when there is nothing to look up.

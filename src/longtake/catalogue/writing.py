@@ -126,7 +126,7 @@ def _insert(tx: Transaction, new: Iterable[NewTitle], pictures: Mapping[str, dic
             **empty,
             **picture_of(one, pictures),
             "tmdb_id": one.tmdb_id,
-            "tmdb_found_by": "person" if one.tmdb_id else None,
+            "tmdb_found_by": "import" if one.tmdb_id else None,
         }
         for one in sorted(new, key=lambda each: each.identity)
     ]
@@ -159,8 +159,9 @@ def _change(
     another = picture and (picture["poster_source"] or picture["poster_url"]) != (row.poster_source or row.poster_url)
     if another and not (only_missing and row.poster_url):
         said |= picture
-    if one.tmdb_id is not None and not (only_missing and row.tmdb_found_by == "person"):
-        said |= {"tmdb_id": one.tmdb_id, "tmdb_found_by": "person"}
+    # Who brings a file in again does not take back what somebody has chosen since.
+    if one.tmdb_id is not None and row.tmdb_found_by != "person":
+        said |= {"tmdb_id": one.tmdb_id, "tmdb_found_by": "import"}
     change = {name: value for name, value in said.items() if getattr(row, name) != value}
     if only_missing:
         change = {name: value for name, value in change.items() if getattr(row, name) is None or name in picture}

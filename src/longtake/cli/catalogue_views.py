@@ -131,5 +131,5 @@ def _tmdb(title: Title) -> str:
     if title["tmdb_id"] is None:
         by_hand = title["tmdb_found_by"] == "person"
         return "none, as a person has said" if by_hand else title["tmdb_state"].replace("_", " ")
-    by = {"title": "by its name", "search": "by a search", "person": "by a person"}
+    by = {"title": "by its name", "search": "by a search", "import": "in an import", "person": "by a person"}
     return f"{title['tmdb_id']}, found {by.get(title['tmdb_found_by'] or '', 'otherwise')}"

@@ -41,7 +41,7 @@ class Title(TypedDict):
     poster_height: int | None
     poster_checked_at: str | None
     tmdb_id: int | None
-    tmdb_found_by: Literal["title", "search", "person"] | None
+    tmdb_found_by: Literal["title", "search", "import", "person"] | None
     tmdb_state: Literal["found", "in_doubt", "not_found", "waiting", "none"]
     tmdb_looked_up_at: str | None
     tmdb_next_look_up_at: str | None

@@ -51,7 +51,7 @@ def _titles() -> None:
         Column("error_at", Instant),
         Column("created_at", Instant, nullable=False, server_default=now_default()),
         Column("updated_at", Instant, nullable=False, server_default=now_default()),
-        CheckConstraint("tmdb_found_by IN ('title', 'search', 'person')", name="titles_found_by"),
+        CheckConstraint("tmdb_found_by IN ('title', 'search', 'import', 'person')", name="titles_found_by"),
         CheckConstraint("error_of IN ('poster', 'tmdb', 'bangumi')", name="titles_error_of"),
         # What a person chose, or was found, is not looked up again.
         CheckConstraint("tmdb_found_by IS NULL OR tmdb_due_at IS NULL", name="titles_found"),
