@@ -15,7 +15,7 @@ from longtake.catalogue.new_titles import FIRST_YEAR, LAST_YEAR, NAME_LIMIT, New
 from longtake.catalogue.poster_urls import PosterHosts, is_local
 from longtake.catalogue.tables import CALENDAR, SUBJECT, titles
 from longtake.catalogue.troubles import clear_trouble, note_trouble
-from longtake.catalogue.writing import write_titles
+from longtake.catalogue.writing import request_sync, write_titles
 from longtake.db import Database, Transaction
 from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
@@ -99,6 +99,8 @@ class Calendar:
         if job.kind == SUBJECT:
             clear_trouble(tx, titles.c.id == job.key, "bangumi")
         if job.kind == CALENDAR:
+            # Also when it brought nothing new: what else is due is seen to as often as it is refreshed.
+            request_sync(tx, engine, job.request_id)
             created = sum(one.result == "created" for one in written)
             append_event(tx, "catalogue.calendar", subject=job.id, data={"titles": len(written), "created": created})
 
