@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake.catalogue.tables import SEARCH
+from longtake.catalogue.tables import SEARCH, SYNC, SYNC_IDS, YEAR
 from tests.catalogue.stage import sought
 
 if TYPE_CHECKING:
@@ -122,3 +122,21 @@ async def test_what_fits_better_under_the_next_name_is_taken(studio: CatalogueSt
     await studio.work()
     title = await studio.show(title_id)
     assert (title["tmdb_id"], title["tmdb_candidates"]) == (exact["tmdb_id"], [])
+
+
+async def test_a_title_that_gets_other_names_while_it_is_searched_for_is_searched_for_anew(
+    studio: CatalogueStudio,
+) -> None:
+    """What was found and how far the search was belong to the names of before."""
+    exact, different = studio.truth("exact"), studio.truth("alias", 2)
+    title_id = await studio.bring(title_japanese=different["names"]["ja"][:-1], year=different["year"])
+    for _ in range(20):
+        await studio.run_only(SYNC, SYNC_IDS, YEAR)
+        studio.clock.advance(1)
+    await studio.run_only(SEARCH)
+    assert len(studio.asked("search")) == 1
+    change = "UPDATE titles SET title_japanese = :name, year = :year"
+    await studio.change(change, name=exact["names"]["ja"], year=exact["year"])
+    await studio.work()
+    assert (await studio.show(title_id))["tmdb_id"] == exact["tmdb_id"]
+    assert studio.asked("details") == []

@@ -37,6 +37,10 @@ class Sought:
     names: list[str]
     year: int | None
 
+    def as_list(self) -> list[Any]:
+        """Return it as a memo has it."""
+        return [self.names, self.year]
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -56,10 +60,10 @@ class Progress:
     #: The show of which all names are to be seen before anything else.
     check: int | None = None
 
-    def as_memo(self) -> dict[str, Any]:
-        """Return it as the job's row has it."""
+    def as_memo(self, sought: Sought) -> dict[str, Any]:
+        """Return it as the job's row has it, with what it belongs to."""
         candidates = [one.as_dict() for one in self.candidates]
-        return {"name": self.name, "candidates": candidates, "check": self.check}
+        return {"of": sought.as_list(), "name": self.name, "candidates": candidates, "check": self.check}
 
 
 class Searching:
@@ -81,11 +85,9 @@ class Searching:
             return Done()
         if not self._tmdb.configured:
             return without_key(self._tmdb.name)
-        progress = read_progress(job.memo or {})
+        progress = read_progress(job.memo or {}, sought)
         if progress.check is not None:
             return await self._check(job, sought, progress, progress.check)
-        if progress.name >= len(sought.names):
-            return Done(data=Result(None, progress.candidates))
         shows = await self._asking.ask(job, self._tmdb.search, sought.names[progress.name])
         if isinstance(shows, Outcome):
             return shows
@@ -95,7 +97,7 @@ class Searching:
             return _next_name(sought, progress.name, candidates)
         if has_one_of(sought.names, (best.original_name, best.name)):
             return Done(data=Result(best.tmdb_id, []))
-        return Snooze(0.0, memo=Progress(progress.name, candidates, best.tmdb_id).as_memo())
+        return Snooze(0.0, memo=Progress(progress.name, candidates, best.tmdb_id).as_memo(sought))
 
     async def _check(self, job: Job, sought: Sought, progress: Progress, show_id: int) -> Outcome:
         """Take a show that has one of our names among its others; else it is one from which a person may choose."""
@@ -139,19 +141,21 @@ def find_sought(tx: Transaction, title_id: str) -> Sought | None:
     if row is None:
         return None
     names = {fold(name): name for column in reversed(NAMES) if (name := getattr(row, column))}
-    return Sought(list(reversed(names.values())), row.year)
+    return Sought(list(reversed(names.values())), row.year) if names else None
 
 
-def read_progress(memo: dict[str, Any]) -> Progress:
-    """Return how far a search is."""
-    candidates = [Candidate(**one) for one in memo.get("candidates", ())]
-    return Progress(memo.get("name", 0), candidates, memo.get("check"))
+def read_progress(memo: dict[str, Any], sought: Sought) -> Progress:
+    """Return how far a search is; one that was begun under other names, or for another year, begins anew."""
+    if memo.get("of") != sought.as_list():
+        return Progress()
+    candidates = [Candidate(**one) for one in memo["candidates"]]
+    return Progress(memo["name"], candidates, memo["check"])
 
 
 def _next_name(sought: Sought, name: int, candidates: list[Candidate]) -> Outcome:
     if name + 1 >= len(sought.names):
         return Done(data=Result(None, candidates))
-    return Snooze(0.0, memo=Progress(name + 1, candidates).as_memo())
+    return Snooze(0.0, memo=Progress(name + 1, candidates).as_memo(sought))
 
 
 def _merged(before: Sequence[Candidate], more: Sequence[Candidate]) -> list[Candidate]:
