@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any, TypeVarTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
-
-Ts = TypeVarTuple("Ts")
 
 #: How much is written between two flushes. One that is still under way is not followed by another.
 FLUSH_BYTES = 32 * 1024 * 1024
 
 
 class Flushing:
-    """One flush at a time, beside the writing.
+    """One flush at a time, beside the writing; `begin` starts one on a thread.
 
-    Its outcome is never dropped: the system reports that bytes could not be written to one flush only, and those
-    after it succeed.
+    Its outcome is never dropped while the file is wanted: the system reports that bytes could not be written to one
+    flush only, and those after it succeed.
     """
 
-    def __init__(self, flush: Callable[[], None]) -> None:
-        self._flush = flush
+    def __init__(self, begin: Callable[[], asyncio.Future[Any]]) -> None:
+        self._begin = begin
         self._unflushed = 0
-        self._under_way: asyncio.Task[None] | None = None
+        self._under_way: asyncio.Future[Any] | None = None
 
     def wrote(self, number: int) -> None:
         """Count what was written; begin a flush when it is time. Raises what an earlier one has met."""
@@ -36,28 +34,16 @@ class Flushing:
                 return
             self._under_way.result()
         self._unflushed = 0
-        self._under_way = asyncio.create_task(asyncio.to_thread(self._flush))
+        self._under_way = self._begin()
+        # A file that is given up for another reason asks no more.
+        self._under_way.add_done_callback(_look_at)
 
     async def end(self) -> None:
-        """Wait for the flush under way, even when cancelled, and raise what it has met."""
+        """Wait for the flush under way, and raise what it has met."""
         if self._under_way is not None:
-            await finished(self._under_way)
-
-    async def close(self) -> None:
-        """Wait for the flush under way; what it has met no longer matters."""
-        if self._under_way is not None:
-            await asyncio.gather(self._under_way, return_exceptions=True)
+            await self._under_way
 
 
-async def to_its_end(call: Callable[[*Ts], Any], *arguments: *Ts) -> Any:
-    """Call on a thread and wait for it, even when cancelled: a file must not be let go of while it is in use."""
-    return await finished(asyncio.ensure_future(asyncio.to_thread(call, *arguments)))
-
-
-async def finished(task: asyncio.Task[Any]) -> Any:
-    """Wait for a task that cannot be stopped, even when cancelled."""
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        raise
+def _look_at(flush: asyncio.Future[Any]) -> None:
+    if not flush.cancelled():
+        flush.exception()

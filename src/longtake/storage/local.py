@@ -6,9 +6,7 @@ import asyncio
 import contextlib
 import errno
 import hashlib
-import itertools
 import os
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVarTuple
@@ -17,15 +15,17 @@ import structlog
 
 from longtake.clock import new_id
 from longtake.errors import ObjectMissing, StorageFull, StorageRefused, StorageUnavailable
-from longtake.storage.flushing import Flushing, to_its_end
+from longtake.storage.flushing import Flushing
+from longtake.storage.folder import facts_of, take, those_there, walk
 from longtake.storage.incoming import Incoming
 from longtake.storage.keys import check_key
-from longtake.storage.media import type_of_key
 from longtake.storage.source import opened_source
 from longtake.storage.storage import Facts, Storage, Stored
+from longtake.storage.threads import Threads
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+    from datetime import datetime
 
 Ts = TypeVarTuple("Ts")
 
@@ -35,7 +35,9 @@ log = structlog.get_logger(__name__)
 INCOMING = ".incoming"
 READ_BYTES = 256 * 1024
 WRITE_BYTES = 1024 * 1024
-LISTED_AT_ONCE = 500
+#: Some of them may hang in a write or a flush while others still come through.
+WRITERS = 16
+READERS = 8
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 
@@ -47,10 +49,12 @@ class LocalStorage(Storage):
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._writers = Threads(WRITERS, "objects-write")
+        self._readers = Threads(READERS, "objects-read")
 
     async def put(self, key: str, body: bytes, content_type: str, *, file_name: str | None = None) -> Stored:  # noqa: ARG002
         target = self._path(key)
-        await asyncio.to_thread(self._clearly, self._write_whole, target, body)
+        await self._write(self._write_whole, target, body)
         return Stored(key, len(body), hashlib.sha256(body).hexdigest())
 
     async def put_stream(
@@ -63,28 +67,33 @@ class LocalStorage(Storage):
         file_name: str | None = None,  # noqa: ARG002
     ) -> Stored:
         target = self._path(key)
+        incoming = self._incoming()
+        flushing = Flushing(partial(self._write, incoming.flush))
         async with opened_source(chunks, most_bytes=most_bytes, part_bytes=WRITE_BYTES) as source:
-            incoming: Incoming = await to_its_end(self._clearly, self._begin)
-            flushing = Flushing(partial(self._clearly, incoming.flush))
             try:
+                await self._write(self._begin, incoming)
                 async for part in source.parts():
-                    await to_its_end(self._clearly, incoming.write, part)
+                    await self._write(incoming.write, part)
                     flushing.wrote(len(part))
                 await flushing.end()
-                await to_its_end(self._clearly, incoming.become, target)
-            finally:
-                await flushing.close()
-                await to_its_end(incoming.discard)
+                await self._write(self._finish, incoming, target)
+            except asyncio.CancelledError:
+                # A silent disk may keep a thread for hours; whoever has no time left must not wait for that.
+                self._writers.leave_to(incoming.let_go)
+                raise
+            except Exception:
+                await asyncio.shield(self._writers.call(incoming.let_go))
+                raise
             return Stored(key, source.size, source.checksum)
 
     async def read(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
         path = self._path(key)
         left = None if end is None else max(end - start, 0)
-        file = await asyncio.to_thread(self._clearly, _open_at, path, start)
+        file = await self._read(_open_at, path, start)
         try:
             while left != 0:
                 wanted = READ_BYTES if left is None else min(READ_BYTES, left)
-                chunk = await asyncio.to_thread(self._clearly, file.read, wanted)
+                chunk = await self._read(file.read, wanted)
                 if not chunk:
                     return
                 left = None if left is None else left - len(chunk)
@@ -95,28 +104,28 @@ class LocalStorage(Storage):
     async def facts(self, key: str) -> Facts | None:
         path = self._path(key)
         try:
-            status: os.stat_result = await asyncio.to_thread(self._clearly, _status, path)
+            status: os.stat_result = await self._read(path.stat)
         except ObjectMissing:
             return None
-        return _facts(key, status)
+        return facts_of(key, status)
 
     async def existing(self, keys: Sequence[str]) -> list[str]:
         paths = {key: self._path(key) for key in keys}
-        there: list[str] = await asyncio.to_thread(self._clearly, _those_there, paths)
+        there: list[str] = await self._read(those_there, paths)
         return there
 
     async def delete(self, keys: Iterable[str]) -> None:
         paths = [self._path(key) for key in keys]
-        await asyncio.to_thread(self._clearly, self._remove, paths)
+        await self._read(self._remove, paths)
 
     async def list(self, prefix: str, after: str | None = None) -> AsyncGenerator[Facts, None]:
-        found = self._walk(self._path(prefix.rstrip("/")), after or "")
-        while batch := await asyncio.to_thread(self._clearly, _take, found):
+        found = walk(self._folder, self._path(prefix.rstrip("/")), after or "")
+        while batch := await self._read(take, found):
             for one in batch:
                 yield one
 
     async def remove_unfinished(self, before: datetime) -> int:
-        removed: int = await asyncio.to_thread(self._clearly, self._remove_incoming, before)
+        removed: int = await self._read(self._remove_incoming, before)
         return removed
 
     async def signed_url(self, key: str, seconds: float) -> str | None:  # noqa: ARG002
@@ -124,26 +133,43 @@ class LocalStorage(Storage):
         check_key(key)
         return None
 
+    async def close(self) -> None:
+        self._writers.close()
+        self._readers.close()
+
+    def _write(self, call: Callable[[*Ts], Any], *arguments: *Ts) -> asyncio.Future[Any]:
+        return self._writers.call(self._clearly, call, *arguments)
+
+    def _read(self, call: Callable[[*Ts], Any], *arguments: *Ts) -> asyncio.Future[Any]:
+        return self._readers.call(self._clearly, call, *arguments)
+
     # -- on a thread ---------------------------------------------------------------------------------------------
 
     def _path(self, key: str) -> Path:
         return self._folder / check_key(key)
 
-    def _begin(self) -> Incoming:
-        folder = self._folder / INCOMING
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    def _incoming(self) -> Incoming:
+        return Incoming(self._folder / INCOMING / new_id())
+
+    def _begin(self, incoming: Incoming) -> None:
+        incoming.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Others may have made the folder with other rights; users' media are for nobody else.
         with contextlib.suppress(PermissionError):
             self._folder.chmod(0o700)
-        return Incoming(folder / new_id())
+        incoming.begin()
+
+    def _finish(self, incoming: Incoming, target: Path) -> None:
+        incoming.become(target)
+        incoming.let_go()
 
     def _write_whole(self, target: Path, body: bytes) -> None:
-        incoming = self._begin()
+        incoming = self._incoming()
         try:
+            self._begin(incoming)
             incoming.write(body)
             incoming.become(target)
         finally:
-            incoming.discard()
+            incoming.let_go()
 
     def _remove(self, paths: Iterable[Path]) -> None:
         for path in paths:
@@ -151,17 +177,6 @@ class LocalStorage(Storage):
             if path.parent.parent != self._folder:
                 with contextlib.suppress(OSError):
                     path.parent.rmdir()
-
-    def _walk(self, folder: Path, after: str) -> Iterator[Facts]:
-        """Yield in the order of keys, as buckets do: a folder stands where its name with a slash would."""
-        begin = folder.relative_to(self._folder).as_posix()
-        for name in _names_in(folder):
-            key = f"{begin}/{name}"
-            if name.endswith("/") and (key > after or after.startswith(key)):
-                yield from self._walk(self._folder / key, after)
-            elif key > after and not name.endswith("/"):
-                with contextlib.suppress(FileNotFoundError):
-                    yield _facts(key, (self._folder / key).stat())
 
     def _remove_incoming(self, before: datetime) -> int:
         removed = 0
@@ -191,41 +206,7 @@ class LocalStorage(Storage):
             raise StorageUnavailable(f"The folder of objects cannot be used now: {reason}.") from error
 
 
-def _status(path: Path) -> os.stat_result:
-    return path.stat()
-
-
-def _those_there(paths: Mapping[str, Path]) -> list[str]:
-    return [key for key, path in paths.items() if _is_there(path)]
-
-
-def _is_there(path: Path) -> bool:
-    # Unlike Path.exists this does not take a folder that cannot be used for one that is empty.
-    try:
-        path.stat()
-    except FileNotFoundError:
-        return False
-    return True
-
-
 def _open_at(path: Path, start: int) -> IO[bytes]:
     file = path.open("rb", buffering=0)
     file.seek(start)
     return file
-
-
-def _names_in(folder: Path) -> list[str]:
-    try:
-        with os.scandir(folder) as found:
-            return sorted(f"{one.name}/" if one.is_dir() else one.name for one in found)
-    except FileNotFoundError:
-        return []
-
-
-def _take(found: Iterator[Facts]) -> list[Facts]:
-    return list(itertools.islice(found, LISTED_AT_ONCE))
-
-
-def _facts(key: str, status: os.stat_result) -> Facts:
-    modified = datetime.fromtimestamp(status.st_mtime, UTC)
-    return Facts(key, status.st_size, f'"{status.st_mtime_ns:x}-{status.st_size:x}"', modified, type_of_key(key))

@@ -1,0 +1,104 @@
+"""A folder whose disk says nothing any more: nobody is held up who does not need it, or who no longer wants to wait."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from longtake.storage.local import INCOMING, LocalStorage
+from tests.storages import chunked, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+KEY = "results/one/token.mp4"
+
+
+class SilentDisk:
+    """Holds every write, until it is told to go on."""
+
+    def __init__(self, write: Callable[[int, object], int]) -> None:
+        self._write = write
+        self.go_on = threading.Event()
+        self.descriptors: list[int] = []
+
+    def write(self, descriptor: int, data: object) -> int:
+        self.descriptors.append(descriptor)
+        assert self.go_on.wait(60)
+        # A descriptor that was closed meanwhile is an error here, or another file's.
+        return self._write(descriptor, data)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[SilentDisk]:
+    silent = SilentDisk(os.write)  # type: ignore[arg-type]
+    monkeypatch.setattr(os, "write", silent.write)
+    yield silent
+    silent.go_on.set()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "objects"
+
+
+async def test_f31_names_are_resolved_and_objects_found_while_every_write_hangs(folder: Path, disk: SilentDisk) -> None:
+    storage = LocalStorage(folder)
+    copies = [
+        asyncio.create_task(storage.put_stream(f"results/{number}/a.mp4", chunked(b"x"), "", most_bytes=10))
+        for number in range(50)
+    ]
+    await until(lambda: len(disk.descriptors) >= 8)
+    async with asyncio.timeout(10):
+        assert await asyncio.get_running_loop().getaddrinfo("localhost", 80)
+        assert await storage.facts(KEY) is None
+    disk.go_on.set()
+    assert {stored.size for stored in await asyncio.gather(*copies)} == {1}
+    await storage.close()
+
+
+@pytest.mark.parametrize("size", [100, 5_000_000])
+async def test_f31_whoever_is_stopped_does_not_wait_for_the_disk_and_the_disk_is_left_tidy(
+    folder: Path, disk: SilentDisk, size: int
+) -> None:
+    storage = LocalStorage(folder)
+    copy = asyncio.create_task(storage.put_stream(KEY, chunked(b"x" * size), "", most_bytes=size))
+    await until(lambda: bool(disk.descriptors))
+    copy.cancel()
+    async with asyncio.timeout(5):
+        with pytest.raises(asyncio.CancelledError):
+            await copy
+    [descriptor] = disk.descriptors
+    file = os.fstat(descriptor).st_ino
+    disk.go_on.set()
+    await until(lambda: not list((folder / INCOMING).iterdir()))
+    await until(lambda: not _is_open(descriptor, file))
+    assert not (folder / KEY).exists()
+
+
+async def test_a_copy_that_is_stopped_before_its_turn_leaves_nothing(folder: Path, disk: SilentDisk) -> None:
+    storage = LocalStorage(folder)
+    copies = [
+        asyncio.create_task(storage.put_stream(f"results/{number}/a.mp4", chunked(b"x"), "", most_bytes=10))
+        for number in range(50)
+    ]
+    await until(lambda: len(disk.descriptors) >= 8)
+    for copy in copies:
+        copy.cancel()
+    async with asyncio.timeout(5):
+        await asyncio.wait(copies)
+    disk.go_on.set()
+    await until(lambda: not list((folder / INCOMING).iterdir()))
+    assert (await storage.put_stream(KEY, chunked(b"x"), "", most_bytes=10)).size == 1
+
+
+def _is_open(descriptor: int, file: int) -> bool:
+    try:
+        return os.fstat(descriptor).st_ino == file
+    except OSError:
+        return False
