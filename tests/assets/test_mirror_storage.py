@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import io
 import random
+import threading
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,10 @@ from aiohttp import web
 from yarl import URL
 
 from longtake import Done, Retry
+from longtake.assets import copying
+from longtake.assets.copying import Copier
 from longtake.clock import new_id
+from longtake.storage.incoming import Incoming
 from longtake.storage.s3 import S3Storage
 from longtake.storage.s3_address import parse_s3_url
 from tests.assets.stage import MP4, PNG, Stage
@@ -141,5 +145,64 @@ async def test_f31_a_store_in_trouble_is_tried_again_and_the_asset_does_not_fail
             asset = await stage.asset(asset_id)
             assert (asset.mirror_state, asset.mirror_attempts) == ("pending", 0)
             vars(between).update(status=None, silent=False)
+            # The next try is not about how fast a store answers.
+            stage.mirror._copier = Copier(between.storage(), stage.client, 20_000_000)
             clock.advance(await stage.wait_of(asset_id))
             assert isinstance(await stage.try_once(), Done)
+
+
+@pytest.mark.parametrize("size", [0, 12_000_000], ids=["small", "large"])
+@pytest.mark.parametrize("role", ["import", "result"])
+async def test_f31_a_store_that_is_silent_for_longer_than_a_try_is_not_held_against_the_source(
+    sqlite_database: Database, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch, size: int, role: str
+) -> None:
+    monkeypatch.setattr(copying, "seconds_for_try", lambda _role, _attempt: 1.0)
+    async with Between(s3_server).running() as between:
+        between.silent = True
+        async with Stage(sqlite_database, between.storage(60.0)).open() as stage:
+            stage.source.files["/clip.mp4"] = MP4 + bytes(size)
+            asset_id = await stage.register("/clip.mp4", "video", role=role, source_expires_in=None)
+            for _ in range(2):
+                outcome = await stage.try_once()
+                assert isinstance(outcome, Retry)
+                assert outcome.code == "STORAGE_UNAVAILABLE"
+                await stage.hurry(asset_id)
+            asset = await stage.asset(asset_id)
+            assert (asset.mirror_state, asset.mirror_attempts) == ("pending", 0)
+
+
+@pytest.mark.parametrize("size", [0, 12_000_000], ids=["small", "large"])
+async def test_f31_a_folder_that_is_silent_is_not_held_against_the_source(
+    quick_stage: Stage, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    go_on = threading.Event()
+    monkeypatch.setattr(copying, "seconds_for_try", lambda _role, _attempt: 1.0)
+    monkeypatch.setattr(Incoming, "write", lambda *_: go_on.wait(20))
+    quick_stage.source.files["/clip.mp4"] = MP4 + bytes(size)
+    asset_id = await quick_stage.register("/clip.mp4", "video")
+    outcome = await quick_stage.try_once()
+    go_on.set()
+    assert isinstance(outcome, Retry)
+    assert outcome.code == "STORAGE_UNAVAILABLE"
+    assert (await quick_stage.asset(asset_id)).mirror_attempts == 0
+
+
+@pytest.mark.parametrize("sent", [0, 3_000_000], ids=["from the first byte", "in the middle"])
+async def test_a_source_that_stalls_for_longer_than_a_try_counts(
+    quick_stage: Stage, monkeypatch: pytest.MonkeyPatch, sent: int
+) -> None:
+    monkeypatch.setattr(copying, "seconds_for_try", lambda _role, _attempt: 1.0)
+
+    async def stall(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse(headers={"Content-Length": "9000000"})
+        await answer.prepare(request)
+        await answer.write(MP4 + bytes(sent) if sent else b"")
+        await asyncio.sleep(3600)
+        return answer
+
+    quick_stage.source.files["/clip.mp4"] = stall
+    asset_id = await quick_stage.register("/clip.mp4", "video")
+    outcome = await quick_stage.try_once()
+    assert isinstance(outcome, Retry)
+    assert outcome.code != "STORAGE_UNAVAILABLE"
+    assert (await quick_stage.asset(asset_id)).mirror_attempts == 1

@@ -13,7 +13,7 @@ import structlog
 from longtake.assets.downloading import Download
 from longtake.assets.patience import seconds_for_try
 from longtake.assets.store import note_begun, note_progress
-from longtake.errors import DatabaseUnavailable, MediaRefused, ResultNotCopied
+from longtake.errors import DatabaseUnavailable, MediaRefused, ResultNotCopied, StorageUnavailable
 from longtake.storage.keys import result_key
 from longtake.storage.media import FIRST_BYTES, MediaType, media_type
 
@@ -49,6 +49,8 @@ class Copier:
     async def copy(self, job: Job, asset: Asset, url: str, headers: Mapping[str, str]) -> Copied:
         """Copy the file. Raises SourceGone, or what else went wrong; then nothing is stored.
 
+        Where the time runs out, whoever was waited for has failed: the source, or our own storage.
+
         The key has the job's lease token: a second run, after a rescue, writes another object, and the row will name
         the one that counts.
         """
@@ -58,6 +60,8 @@ class Copier:
             async with asyncio.timeout(seconds):
                 return await self._copy(job, asset, download)
         except TimeoutError:
+            if not download.asking:
+                raise StorageUnavailable(f"The storage has not taken the file within {seconds:g} s.") from None
             raise ResultNotCopied(f"The copy took longer than {seconds:g} s.") from None
 
     async def _copy(self, job: Job, asset: Asset, download: Download) -> Copied:

@@ -55,6 +55,8 @@ class Download:
         #: How many bytes have come, and how many there are in all; None while nobody has said.
         self.done = 0
         self.size: int | None = None
+        #: Whether it is the source that is waited for; else it is whoever takes the chunks.
+        self.asking = True
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Yield the file. Raises SourceGone, or what else went wrong: what came so far is not the file then."""
@@ -66,7 +68,9 @@ class Download:
                     self._accept(answer)
                     async for chunk in answer.chunks():
                         self.done += len(chunk)
+                        self.asking = False
                         yield chunk
+                        self.asking = True
                 self._require_whole()
             except _LOST as error:
                 self._losses += 1
@@ -75,6 +79,7 @@ class Download:
                 log.info("a connection was lost, going on", action="mirror", code=error.code, bytes_done=self.done)
                 await asyncio.sleep(PAUSE_SECONDS)
             else:
+                self.asking = False
                 return
 
     def _asked(self) -> Mapping[str, str]:
