@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from typing import TYPE_CHECKING
+from contextlib import aclosing
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -13,7 +14,7 @@ from longtake.storage.local import INCOMING, LocalStorage
 from tests.storages import chunked, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncGenerator, Callable, Iterator
     from pathlib import Path
 
 KEY = "results/one/token.mp4"
@@ -95,6 +96,73 @@ async def test_a_copy_that_is_stopped_before_its_turn_leaves_nothing(folder: Pat
     disk.go_on.set()
     await until(lambda: not list((folder / INCOMING).iterdir()))
     assert (await storage.put_stream(KEY, chunked(b"x"), "", most_bytes=10)).size == 1
+
+
+async def test_a_file_is_not_closed_while_a_thread_reads_from_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request that is broken off ends like this; the number may be a socket's a moment later."""
+    storage = LocalStorage(folder)
+    await storage.put(KEY, b"the bytes", "video/mp4")
+    held: list[int] = []
+    go_on, seen, pread = threading.Event(), threading.Event(), os.pread
+
+    def slowly(descriptor: int, length: int, offset: int) -> bytes:
+        held.append(descriptor)
+        assert go_on.wait(20)
+        found = pread(descriptor, length, offset)
+        seen.set()
+        return found
+
+    monkeypatch.setattr(os, "pread", slowly)
+    reading = asyncio.create_task(storage.get(KEY, 100))
+    await until(lambda: bool(held))
+    file = os.fstat(held[0]).st_ino
+    reading.cancel()
+    async with asyncio.timeout(5):
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+    assert _is_open(held[0], file)
+    go_on.set()
+    await until(lambda: not _is_open(held[0], file))
+    assert seen.is_set()
+
+
+async def test_a_file_whose_opening_was_not_waited_for_is_closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = LocalStorage(folder)
+    await storage.put(KEY, b"the bytes", "video/mp4")
+    held: list[int] = []
+    begun, go_on, open_file = threading.Event(), threading.Event(), os.open
+
+    def slowly(path: Path, flags: int, mode: int = 0o777) -> int:
+        begun.set()
+        assert go_on.wait(20)
+        held.append(open_file(path, flags, mode))
+        return held[0]
+
+    monkeypatch.setattr(os, "open", slowly)
+    reading = asyncio.create_task(storage.get(KEY, 100))
+    await until(begun.is_set)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    file = (folder / KEY).stat().st_ino
+    go_on.set()
+    await until(lambda: bool(held) and not _is_open(held[0], file))
+
+
+async def test_a_file_is_closed_when_not_all_of_it_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = LocalStorage(folder)
+    await storage.put(KEY, bytes(1_000_000), "video/mp4")
+    file, held, pread = (folder / KEY).stat().st_ino, [], os.pread
+
+    def noted(descriptor: int, length: int, offset: int) -> bytes:
+        held.append(descriptor)
+        return pread(descriptor, length, offset)
+
+    monkeypatch.setattr(os, "pread", noted)
+    async with aclosing(cast("AsyncGenerator[bytes]", storage.read(KEY))) as chunks:
+        assert await anext(chunks)
+        assert _is_open(held[0], file)
+    assert not _is_open(held[0], file)
 
 
 def _is_open(descriptor: int, file: int) -> bool:

@@ -9,7 +9,7 @@ import hashlib
 import os
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVarTuple
+from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 import structlog
 
@@ -19,6 +19,7 @@ from longtake.storage.flushing import Flushing
 from longtake.storage.folder import facts_of, take, those_there, walk
 from longtake.storage.incoming import Incoming
 from longtake.storage.keys import check_key
+from longtake.storage.outgoing import Outgoing
 from longtake.storage.source import opened_source
 from longtake.storage.storage import Facts, Storage, Stored
 from longtake.storage.threads import Threads
@@ -87,19 +88,19 @@ class LocalStorage(Storage):
             return Stored(key, source.size, source.checksum)
 
     async def read(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
-        path = self._path(key)
-        left = None if end is None else max(end - start, 0)
-        file = await self._read(_open_at, path, start)
+        file = Outgoing(self._path(key))
+        at = start
         try:
-            while left != 0:
-                wanted = READ_BYTES if left is None else min(READ_BYTES, left)
-                chunk = await self._read(file.read, wanted)
+            while end is None or at < end:
+                wanted = READ_BYTES if end is None else min(READ_BYTES, end - at)
+                chunk = await self._read(file.read, wanted, at)
                 if not chunk:
                     return
-                left = None if left is None else left - len(chunk)
+                at += len(chunk)
                 yield chunk
         finally:
-            file.close()
+            # At once, if no thread reads from it; else by that thread, when it is done.
+            file.let_go()
 
     async def facts(self, key: str) -> Facts | None:
         path = self._path(key)
@@ -204,9 +205,3 @@ class LocalStorage(Storage):
             if error.errno in _NOT_ALLOWED:
                 raise StorageRefused(f"The folder of objects cannot be used: {reason}.") from error
             raise StorageUnavailable(f"The folder of objects cannot be used now: {reason}.") from error
-
-
-def _open_at(path: Path, start: int) -> IO[bytes]:
-    file = path.open("rb", buffering=0)
-    file.seek(start)
-    return file
