@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import hashlib
 import os
+import random
 import threading
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,7 @@ from longtake.storage.local import INCOMING, LocalStorage
 from tests.storages import chunked, keys_in, until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
 KEY = "results/one/token.png"
@@ -40,7 +42,7 @@ async def test_what_is_on_its_way_in_is_neither_listed_nor_left_behind(folder: P
     storage = LocalStorage(folder)
     await storage.put(KEY, b"x", "image/png")
     abandoned = Incoming(folder / INCOMING / "of-a-killed-process")
-    abandoned.write(b"half")
+    abandoned.write([b"half"])
     assert await keys_in(storage, "results") == [KEY]
     abandoned.let_go()
     with pytest.raises(RuntimeError):
@@ -76,7 +78,7 @@ async def test_f22_a_disk_that_refuses_is_told_as_such_and_leaves_nothing(
         raise OSError(code, os.strerror(code))
 
     storage = LocalStorage(folder)
-    monkeypatch.setattr(os, "write", refuse)
+    monkeypatch.setattr(os, "writev", refuse)
     with pytest.raises(expected):
         await storage.put(KEY, b"x", "image/png")
     with pytest.raises(expected):
@@ -126,6 +128,26 @@ async def test_a_large_file_is_brought_to_the_disk_while_it_comes(
     assert stored.size == (folder / KEY).stat().st_size == 9_000_000
     assert sizes
     assert sizes[0] < 9_000_000
+
+
+@pytest.mark.parametrize("size", [1, 3, 100_000])
+async def test_what_a_disk_takes_in_pieces_is_stored_whole(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """The system may take less than it was given, and takes no more than a number of pieces at once."""
+    body, writev, most = random.Random(1).randbytes(3_333_333 if size > 3 else 10_000), os.writev, []
+
+    def reluctantly(descriptor: int, pieces: Sequence[bytes]) -> int:
+        most.append(len(pieces))
+        given = b"".join(pieces)
+        return writev(descriptor, [given[: max(len(given) // 2, 1)]])
+
+    monkeypatch.setattr(os, "writev", reluctantly)
+    storage = LocalStorage(folder)
+    stored = await storage.put_stream(KEY, chunked(body, size), "", most_bytes=10**9)
+    assert (stored.size, stored.checksum) == (len(body), hashlib.sha256(body).hexdigest())
+    assert (folder / KEY).read_bytes() == body
+    assert max(most) <= 1024
 
 
 @pytest.mark.parametrize("moment", ["while more is written", "after the last byte"])

@@ -14,7 +14,7 @@ from longtake.storage.local import INCOMING, LocalStorage
 from tests.storages import chunked, until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator
+    from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
     from pathlib import Path
 
 KEY = "results/one/token.mp4"
@@ -23,12 +23,12 @@ KEY = "results/one/token.mp4"
 class SilentDisk:
     """Holds every write, until it is told to go on."""
 
-    def __init__(self, write: Callable[[int, object], int]) -> None:
+    def __init__(self, write: Callable[[int, Sequence[bytes]], int]) -> None:
         self._write = write
         self.go_on = threading.Event()
         self.descriptors: list[int] = []
 
-    def write(self, descriptor: int, data: object) -> int:
+    def write(self, descriptor: int, data: Sequence[bytes]) -> int:
         self.descriptors.append(descriptor)
         assert self.go_on.wait(60)
         # A descriptor that was closed meanwhile is an error here, or another file's.
@@ -37,8 +37,8 @@ class SilentDisk:
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[SilentDisk]:
-    silent = SilentDisk(os.write)  # type: ignore[arg-type]
-    monkeypatch.setattr(os, "write", silent.write)
+    silent = SilentDisk(os.writev)
+    monkeypatch.setattr(os, "writev", silent.write)
     yield silent
     silent.go_on.set()
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from aiohttp import ClientResponse
 
-PIECE_BYTES = 64 * 1024
+#: As much as the event loop takes from a connection at once; with smaller ones a fast copy costs a third more.
+PIECE_BYTES = 256 * 1024
 #: A packed answer may grow by this, if it is not small anyway.
 RATIO_MOST = 100
 RATIO_FROM_BYTES = 64 * 1024

@@ -1,14 +1,17 @@
 """A file on its way in: beside the others until it is whole and on the disk, then under its name at once."""
 
 import contextlib
+import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from longtake.storage.held import HeldFile
 
 #: How often a folder may vanish between being made and being used.
 RENAMES = 20
-
+#: As many as systems take.
+PIECES_AT_ONCE = 1024
 
 #: Not every system has it; what else fsync brings to the disk is only the file's times.
 _flush_data = getattr(os, "fdatasync", os.fsync)
@@ -19,18 +22,27 @@ class Incoming(HeldFile):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        self._hash = hashlib.sha256()
 
     def begin(self) -> None:
         """Make the file."""
         with self.used():
             pass
 
-    def write(self, part: bytes) -> None:
-        """Append; all of it, or an error."""
-        left = memoryview(part)
+    @property
+    def checksum(self) -> str:
+        """Return the SHA-256 of what was written so far."""
+        return self._hash.hexdigest()
+
+    def write(self, pieces: Sequence[bytes]) -> int:
+        """Append; all of it, or an error. Return how many bytes that were."""
+        left: Sequence[bytes | memoryview] = pieces
         with self.used() as descriptor:
+            for piece in pieces:
+                self._hash.update(piece)
             while left:
-                left = left[os.write(descriptor, left) :]
+                left = _after(left, os.writev(descriptor, left[:PIECES_AT_ONCE]))
+        return sum(map(len, pieces))
 
     def flush(self) -> None:
         """Bring what was written so far to the disk."""
@@ -67,6 +79,15 @@ class Incoming(HeldFile):
             super().close()
         with contextlib.suppress(OSError):
             self.path.unlink(missing_ok=True)
+
+
+def _after(pieces: Sequence[bytes | memoryview], written: int) -> Sequence[bytes | memoryview]:
+    """Return what is left of the pieces."""
+    for number, piece in enumerate(pieces):
+        if written < len(piece):
+            return [memoryview(piece)[written:], *pieces[number + 1 :]]
+        written -= len(piece)
+    return []
 
 
 def _sync(folder: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import hashlib
 import os
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ from longtake.storage.folder import facts_of, take, those_there, walk
 from longtake.storage.incoming import Incoming
 from longtake.storage.keys import check_key
 from longtake.storage.outgoing import Outgoing
-from longtake.storage.source import opened_source
+from longtake.storage.source import Batches
 from longtake.storage.storage import Facts, Storage, Stored
 from longtake.storage.threads import Threads
 
@@ -55,8 +54,8 @@ class LocalStorage(Storage):
 
     async def put(self, key: str, body: bytes, content_type: str, *, file_name: str | None = None) -> Stored:  # noqa: ARG002
         target = self._path(key)
-        await self._write(self._write_whole, target, body)
-        return Stored(key, len(body), hashlib.sha256(body).hexdigest())
+        checksum: str = await self._write(self._write_whole, target, body)
+        return Stored(key, len(body), checksum)
 
     async def put_stream(
         self,
@@ -70,12 +69,11 @@ class LocalStorage(Storage):
         target = self._path(key)
         incoming = self._incoming()
         flushing = Flushing(partial(self._write, incoming.flush))
-        async with opened_source(chunks, most_bytes=most_bytes, part_bytes=WRITE_BYTES) as source:
+        async with Batches(chunks, most_bytes=most_bytes, part_bytes=WRITE_BYTES) as source:
             try:
                 await self._write(self._begin, incoming)
-                async for part in source.parts():
-                    await self._write(incoming.write, part)
-                    flushing.wrote(len(part))
+                async for batch in source.parts():
+                    flushing.wrote(await self._write(incoming.write, batch))
                 await flushing.end()
                 await self._write(self._finish, incoming, target)
             except asyncio.CancelledError:
@@ -85,7 +83,7 @@ class LocalStorage(Storage):
             except Exception:
                 await asyncio.shield(self._writers.call(incoming.let_go))
                 raise
-            return Stored(key, source.size, source.checksum)
+            return Stored(key, source.size, incoming.checksum)
 
     async def read(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
         file = Outgoing(self._path(key))
@@ -163,14 +161,15 @@ class LocalStorage(Storage):
         incoming.become(target)
         incoming.let_go()
 
-    def _write_whole(self, target: Path, body: bytes) -> None:
+    def _write_whole(self, target: Path, body: bytes) -> str:
         incoming = self._incoming()
         try:
             self._begin(incoming)
-            incoming.write(body)
+            incoming.write([body])
             incoming.become(target)
         finally:
             incoming.let_go()
+        return incoming.checksum
 
     def _remove(self, paths: Iterable[Path]) -> None:
         for path in paths:

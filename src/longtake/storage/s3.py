@@ -16,7 +16,7 @@ from longtake.errors import ObjectMissing, StorageUnavailable
 from longtake.storage.keys import check_key
 from longtake.storage.s3_errors import translated
 from longtake.storage.s3_uploads import S3Keys, S3Uploads, keys_of_environment
-from longtake.storage.source import Source, UploadStopped, opened_source
+from longtake.storage.source import EqualParts, UploadStopped
 from longtake.storage.storage import PART_BYTES, Facts, Storage, Stored
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class S3Storage(Storage):
         file_name: str | None = None,
     ) -> Stored:
         check_key(key)
-        async with opened_source(chunks, most_bytes=most_bytes, part_bytes=PART_BYTES) as source:
+        async with EqualParts(chunks, most_bytes=most_bytes, part_bytes=PART_BYTES) as source:
             parts = source.parts()
             first = await anext(parts, b"")
             if len(first) < PART_BYTES:
@@ -108,7 +108,7 @@ class S3Storage(Storage):
             return Stored(key, source.size, source.checksum)
 
     async def _put_parts(
-        self, key: str, source: Source, parts: AsyncIterator[bytes], attributes: dict[str, str]
+        self, key: str, source: EqualParts, parts: AsyncIterator[bytes], attributes: dict[str, str]
     ) -> None:
         """Send the parts. A request to the store is never dropped in the middle, which would leave parts behind.
 

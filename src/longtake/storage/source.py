@@ -1,25 +1,27 @@
-"""The bytes of an upload on their way: counted, hashed, capped, and stoppable in the middle."""
+"""The bytes of an upload on their way: counted, capped, and stoppable in the middle."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from longtake.errors import ObjectTooLarge
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+Part = TypeVar("Part")
+
 
 class UploadStopped(Exception):
     """The upload is no longer wanted. Makes a store give up; never seen outside."""
 
 
-class Source:
-    """Hands out parts of one size (the last may be smaller), and knows their number and SHA-256 at the end.
+class Source(ABC, Generic[Part]):
+    """Hands out parts, and knows their bytes' number at the end. Reads for as long as its block lasts.
 
     The chunks are read by one task from first to last: a generator with a time limit inside must not move between
     tasks. One part waits while the one before it is being written.
@@ -29,18 +31,18 @@ class Source:
         self._chunks = chunks
         self._most = most_bytes
         self._part_bytes = part_bytes
-        self._hash = hashlib.sha256()
-        self._ready: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=1)
+        self._ready: asyncio.Queue[Part | None] = asyncio.Queue(maxsize=1)
         self._error: BaseException | None = None
-        self._hashed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._hashed.set_result(None)
         self._reading = asyncio.create_task(self._read())
         self.size = 0
 
-    @property
-    def checksum(self) -> str:
-        """Return the SHA-256 of what was read so far."""
-        return self._hash.hexdigest()
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        """Stop reading, whatever is left."""
+        self._reading.cancel()
+        await asyncio.wait({self._reading})
 
     @property
     def error(self) -> BaseException | None:
@@ -51,7 +53,7 @@ class Source:
         """Make whoever reads the parts give up, also while the next chunk is being waited for."""
         self._reading.cancel()
 
-    async def parts(self) -> AsyncIterator[bytes]:
+    async def parts(self) -> AsyncIterator[Part]:
         """Yield the parts; raise what the source raised."""
         while (part := await self._ready.get()) is not None:
             yield part
@@ -72,13 +74,52 @@ class Source:
             self._ready.get_nowait()
         await self._ready.put(None)
 
+    @abstractmethod
+    async def _read_parts(self) -> None:
+        """Read all chunks, and put what they make up into ``_ready``."""
+
+    def _count(self, chunk: bytes) -> None:
+        self.size += len(chunk)
+        if self.size > self._most:
+            raise ObjectTooLarge(f"It has more than {self._most:,} bytes.", limit=self._most)
+
+
+class Batches(Source[list[bytes]]):
+    """Hands out the chunks as they came, some at a time: at least so many bytes, except for the last of them."""
+
+    async def _read_parts(self) -> None:
+        batch: list[bytes] = []
+        held = 0
+        async for chunk in self._chunks:
+            self._count(chunk)
+            batch.append(chunk)
+            held += len(chunk)
+            if held >= self._part_bytes:
+                await self._ready.put(batch)
+                batch, held = [], 0
+        if batch:
+            await self._ready.put(batch)
+
+
+class EqualParts(Source[bytes]):
+    """Hands out parts of one size (the last may be smaller), and knows their SHA-256."""
+
+    def __init__(self, chunks: AsyncIterator[bytes], *, most_bytes: int, part_bytes: int) -> None:
+        super().__init__(chunks, most_bytes=most_bytes, part_bytes=part_bytes)
+        self._hash = hashlib.sha256()
+        self._hashed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._hashed.set_result(None)
+
+    @property
+    def checksum(self) -> str:
+        """Return the SHA-256 of what was read so far."""
+        return self._hash.hexdigest()
+
     async def _read_parts(self) -> None:
         pieces: list[bytes] = []
         held = 0
         async for chunk in self._chunks:
-            self.size += len(chunk)
-            if self.size > self._most:
-                raise ObjectTooLarge(f"It has more than {self._most:,} bytes.", limit=self._most)
+            self._count(chunk)
             left = chunk
             while held + len(left) >= self._part_bytes:
                 room = self._part_bytes - held
@@ -96,18 +137,3 @@ class Source:
         # In a thread, while the next part comes: it takes longer than the network on a fast one.
         self._hashed = asyncio.get_running_loop().run_in_executor(None, self._hash.update, part)
         await self._ready.put(part)
-
-    async def close(self) -> None:
-        """Stop reading, whatever is left."""
-        self._reading.cancel()
-        await asyncio.wait({self._reading})
-
-
-@asynccontextmanager
-async def opened_source(chunks: AsyncIterator[bytes], *, most_bytes: int, part_bytes: int) -> AsyncIterator[Source]:
-    """Read the chunks for as long as the block lasts."""
-    source = Source(chunks, most_bytes=most_bytes, part_bytes=part_bytes)
-    try:
-        yield source
-    finally:
-        await source.close()
