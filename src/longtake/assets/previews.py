@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from longtake.frames import Decoders
     from longtake.storage import Storage
 
-#: Few at once, so that a thumbnail never waits long for a decoder.
+#: Few at once: they are the last thing that anybody waits for.
 PREVIEW_LANE = Lane(PREVIEW, max_running=4)
 #: Moments from all over the file are needed, so it is read from our copy; so often it is looked for.
 LOOK_SECONDS = 15.0

@@ -64,6 +64,8 @@ class Decoders:
         place_seconds: float = PLACE_SECONDS,
     ) -> None:
         self._places = asyncio.Semaphore(most)
+        # Nobody waits for a preview: half of the decoders are left to whoever does wait.
+        self._preview_places = asyncio.Semaphore(max(1, most // 2))
         self._idle: list[_Decoder] = []
         self._wall_seconds = wall_seconds
         self._processor_seconds = processor_seconds
@@ -74,7 +76,7 @@ class Decoders:
 
         Or DecodersBusy: nothing was tried.
         """
-        async with self._decoder() as decoder:
+        async with self._place(wish), self._decoder() as decoder:
             try:
                 async with asyncio.timeout(self._wall_seconds):
                     return await decoder.make(wish, source, self._processor_seconds)
@@ -87,23 +89,24 @@ class Decoders:
         await asyncio.gather(*(decoder.end() for decoder in idle))
 
     @contextlib.asynccontextmanager
-    async def _decoder(self) -> AsyncIterator[_Decoder]:
-        await self._place()
-        try:
-            decoder = self._idle.pop() if self._idle else await _Decoder.start()
+    async def _place(self, wish: Wish) -> AsyncIterator[None]:
+        gates = [self._preview_places, self._places] if wish.what == "preview" else [self._places]
+        async with contextlib.AsyncExitStack() as passed:
             try:
-                yield decoder
-            finally:
-                await self._keep(decoder)
-        finally:
-            self._places.release()
+                async with asyncio.timeout(self._place_seconds):
+                    for gate in gates:
+                        await passed.enter_async_context(gate)
+            except TimeoutError:
+                raise DecodersBusy(f"No decoder was free for {self._place_seconds:g} s.") from None
+            yield
 
-    async def _place(self) -> None:
+    @contextlib.asynccontextmanager
+    async def _decoder(self) -> AsyncIterator[_Decoder]:
+        decoder = self._idle.pop() if self._idle else await _Decoder.start()
         try:
-            async with asyncio.timeout(self._place_seconds):
-                await self._places.acquire()
-        except TimeoutError:
-            raise DecodersBusy(f"No decoder was free for {self._place_seconds:g} s.") from None
+            yield decoder
+        finally:
+            await self._keep(decoder)
 
     async def _keep(self, decoder: _Decoder) -> None:
         if decoder.free and decoder.wishes < WISHES_EACH:

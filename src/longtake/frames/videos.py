@@ -23,6 +23,8 @@ MOST_FRAMES = 600
 LONGEST_SECONDS = 24 * 3600.0
 PREVIEW_SIZE = (320, 180)
 PREVIEW_MILLISECONDS = 250
+#: In a video this short all moments may lie behind one key frame: then each is decoded up to.
+SHORT_SECONDS = 30.0
 QUARTER_TURN = 90
 #: How many times as large as the picture itself what it is cut from may be, where that is made larger.
 MOST_ENLARGED = 2
@@ -75,7 +77,7 @@ def _frame_at(opened: InputContainer, stream: VideoStream, at: float) -> VideoFr
     found = None
     for number, frame in enumerate(_decoded(opened, stream)):
         found = frame
-        if (frame.time is not None and frame.time >= at) or number >= MOST_FRAMES:
+        if _reaches(frame, at) or number >= MOST_FRAMES:
             break
     if found is None:
         raise broken()
@@ -125,12 +127,12 @@ def _lies(frame: VideoFrame) -> bool:
 
 
 def _preview(wish: dict[str, Any], opened: InputContainer, stream: VideoStream, duration: float | None) -> Answer:
-    """Return frames from all over the video as one animation; of each moment the nearest key frame will do."""
+    """Return frames from all over the video as one animation."""
+    moments = _moments(wish["frames"], duration)
+    short = duration is not None and duration < SHORT_SECONDS
     pictures: list[Image.Image] = []
     facts: dict[str, Any] = {}
-    for moment in _moments(wish["frames"], duration):
-        opened.seek(int(moment / stream.time_base) if stream.time_base else 0, stream=stream)
-        frame = _frame_at(opened, stream, moment if duration and duration < SHORT_SECONDS else 0.0)
+    for frame in (_frames_at if short else _key_frames_at)(opened, stream, moments):
         facts = facts or _facts(frame, stream, duration)
         pictures.append(_picture(frame, stream, *PREVIEW_SIZE))
     out = io.BytesIO()
@@ -147,10 +149,47 @@ def _preview(wish: dict[str, Any], opened: InputContainer, stream: VideoStream, 
     return facts, out.getvalue(), placeholder_of(pictures[0])
 
 
-#: In a video this short all moments may lie behind one key frame: then each is decoded up to.
-SHORT_SECONDS = 30.0
-
-
 def _moments(count: int, duration: float | None) -> list[float]:
     length = duration or 0.0
     return [length * (number + 0.5) / count for number in range(count)] if length else [0.0]
+
+
+def _key_frames_at(opened: InputContainer, stream: VideoStream, moments: list[float]) -> Iterator[VideoFrame]:
+    """Yield the nearest key frame of each moment: in a long video that will do."""
+    for moment in moments:
+        opened.seek(_place(stream, moment), stream=stream)
+        yield _frame_at(opened, stream, 0.0)
+
+
+def _frames_at(opened: InputContainer, stream: VideoStream, moments: list[float]) -> Iterator[VideoFrame]:
+    """Yield the frame of each moment, decoding none twice: where key frames are rare, that would be most of the work.
+
+    What lies between two moments is decoded unless the index knows of a key frame there to begin anew at.
+    """
+    frames: Iterator[VideoFrame] = iter(())
+    frame: VideoFrame | None = None
+    for moment in moments:
+        if frame is None or _key_frame_between(stream, frame, moment):
+            opened.seek(_place(stream, moment), stream=stream)
+            frames, frame = _decoded(opened, stream), None
+        if frame is None or not _reaches(frame, moment):
+            for number, later in enumerate(frames):
+                frame = later
+                if _reaches(frame, moment) or number >= MOST_FRAMES:
+                    break
+        if frame is None:
+            raise broken()
+        yield frame
+
+
+def _key_frame_between(stream: VideoStream, frame: VideoFrame, moment: float) -> bool:
+    found = stream.index_entries.search_timestamp(_place(stream, moment))
+    return found >= 0 and frame.pts is not None and stream.index_entries[found].timestamp > frame.pts
+
+
+def _reaches(frame: VideoFrame, moment: float) -> bool:
+    return frame.time is not None and frame.time >= moment
+
+
+def _place(stream: VideoStream, moment: float) -> int:
+    return int(moment / stream.time_base) if stream.time_base else 0
