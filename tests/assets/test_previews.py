@@ -93,6 +93,35 @@ async def test_a_decoder_that_fails_is_tried_three_times_and_changes_nothing_els
     assert (asset.preview_error or "").startswith("DECODER_FAILED: ")
 
 
+async def test_a_decoder_that_fails_is_given_up_after_three_tries_whatever_comes_between(
+    stage: PictureStage, clock: StoppedClock
+) -> None:
+    asset_id = await with_thumbnail(stage)
+    for _ in range(2):
+        assert isinstance(await stage.run(PREVIEW), Snooze)
+        clock.advance(previews.LOOK_SECONDS)
+    await stage.run(MIRROR)
+    await stage.decoders.close()
+    failing, busy = Decoders(1, wall_seconds=0.0), Decoders(0, place_seconds=0.01)
+    for wait in previews.WAITS:
+        stage.decoders = failing
+        stage.declare()
+        assert isinstance(await stage.run(PREVIEW), Retry)
+        clock.advance(wait - 0.1)
+        assert await stage.claimed(PREVIEW) == []
+        clock.advance(0.1)
+        stage.decoders = busy
+        stage.declare()
+        assert isinstance(await stage.run(PREVIEW), Snooze)
+        clock.advance(previews.STORAGE_SECONDS)
+    stage.decoders = failing
+    stage.declare()
+    outcome = await stage.run(PREVIEW)
+    assert isinstance(outcome, Fail)
+    assert outcome.code == "DECODER_FAILED"
+    assert (await stage.asset(asset_id)).preview_state == "failed"
+
+
 async def test_an_asset_that_is_gone_ends_it(stage: PictureStage) -> None:
     asset_id = await with_thumbnail(stage)
 

@@ -235,6 +235,29 @@ async def test_while_all_decoders_are_at_work_no_try_is_spent(stage: PictureStag
     assert isinstance(await stage.run(), Done)
 
 
+async def test_v6_a_file_that_fails_is_given_up_after_three_tries_whatever_comes_between(
+    stage: PictureStage, clock: StoppedClock
+) -> None:
+    stage.source.files["/clip.mp4"] = by_parts(b"\0\0\0\x18ftypisom" + bytes(500))
+    asset_id = await stage.register("/clip.mp4", "video")
+    free, busy = stage.decoders, Decoders(0, place_seconds=0.01)
+    for number, wait in enumerate(thumbnails.WAITS, start=1):
+        assert isinstance(await stage.run(), Retry)
+        assert (await stage.asset(asset_id)).thumbnail_attempts == number
+        clock.advance(wait - 0.1)
+        assert await stage.claimed() == []
+        clock.advance(0.1)
+        stage.decoders = busy
+        stage.declare()
+        assert isinstance(await stage.run(), Snooze)
+        stage.decoders = free
+        stage.declare()
+        clock.advance(thumbnails.BUSY_SECONDS)
+    assert isinstance(await stage.run(), Fail)
+    asset = await stage.asset(asset_id)
+    assert (asset.thumbnail_state, asset.thumbnail_attempts) == ("failed", 3)
+
+
 async def test_a_source_that_is_too_slow_for_a_decoder_to_wait_is_left_to_the_copy(
     stage: PictureStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from longtake.asset_registry import PREVIEW, Asset
 from longtake.assets.picture_rows import note_preview, read_asset
 from longtake.assets.ranged import StoredFile
+from longtake.assets.tries import failed, wait
 from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import JobKind, Settlement, Steps
 from longtake.engine.lanes import Lane
-from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Retry, Snooze
+from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome
 from longtake.errors import AssetGone, DecodersBusy, LeaseLost, LongtakeError, MediaRefused, StorageError
 from longtake.frames import Wish
 from longtake.storage.keys import preview_key
@@ -67,7 +68,7 @@ class Previews:
             looks = int((job.memo or {}).get("looks", 0)) + 1
             if looks > MOST_LOOKS:
                 return Fail("NO_COPY", "No copy of the file has come.", data=asset)
-            return Snooze(LOOK_SECONDS, memo={"looks": looks})
+            return wait(job, LOOK_SECONDS, looks=looks)
         try:
             file = await StoredFile.open(self._storage, asset.key)
             made = await self._decoders.make(Wish("preview", asset.content_type or ""), file)
@@ -78,9 +79,9 @@ class Previews:
             return Fail(error.code, error.message, data=asset)
         except (StorageError, DecodersBusy) as error:
             # Our own trouble is no attempt.
-            return Snooze(STORAGE_SECONDS, code=error.code, message=error.message)
+            return wait(job, STORAGE_SECONDS, error)
         except LongtakeError as error:
-            return Retry(error.code, error.message, data=asset)
+            return failed(job, error, WAITS, asset)
         return Done(data=asset)
 
     def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:

@@ -24,6 +24,7 @@ from longtake.assets.picture_rows import (
     read_asset,
     waiting_picture,
 )
+from longtake.assets.tries import failed, wait
 from longtake.engine.jobs import Job, JobRequest, Priority
 from longtake.engine.kinds import JobKind, Settlement, Steps
 from longtake.engine.lanes import Lane
@@ -104,12 +105,12 @@ class Thumbnails:
         except LeaseLost:
             raise
         except DecodersBusy as error:
-            return Snooze(BUSY_SECONDS, code=error.code, message=error.message)
+            return wait(job, BUSY_SECONDS, error)
         except StorageError as error:
             # Our own trouble: the copy is there, and will give a picture when it can be read.
-            return Snooze(STORAGE_SECONDS, code=error.code, message=error.message, data=Picture(asset))
+            return wait(job, STORAGE_SECONDS, error, data=Picture(asset))
         except LongtakeError as error:
-            return Retry(error.code, error.message, data=Picture(asset))
+            return failed(job, error, WAITS, Picture(asset))
         return await self._put(job, Picture(asset, still), still.picture)
 
     async def _put(self, job: Job, made: Picture, picture: bytes) -> Outcome:
@@ -118,7 +119,7 @@ class Thumbnails:
         try:
             await self._store(key, picture)
         except StorageError as error:
-            return Snooze(STORAGE_SECONDS, code=error.code, message=error.message, data=made if made.still else None)
+            return wait(job, STORAGE_SECONDS, error, data=made if made.still else None)
         # A moving preview is nice to have: it comes when nothing else is to be done.
         preview = JobRequest(PREVIEW, {"asset": asset.id}, key=asset.id, subject=asset.id, request_id=job.request_id)
         return Done(data=Picture(asset, made.still, key), then=[preview] if asset.kind == "video" else [])
