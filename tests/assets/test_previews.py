@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from longtake import Database, Transaction
+    from longtake import Database, Outcome, Transaction
     from longtake.storage import Storage
     from tests.databases import StoppedClock
 
@@ -120,6 +120,21 @@ async def test_a_decoder_that_fails_is_given_up_after_three_tries_whatever_comes
     assert isinstance(outcome, Fail)
     assert outcome.code == "DECODER_FAILED"
     assert (await stage.asset(asset_id)).preview_state == "failed"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        (Fail("CRASHED", "Its worker died."), "CRASHED: Its worker died."),
+        (Cancelled("by an operator"), "CANCELLED: by an operator"),
+    ],
+)
+async def test_an_end_that_only_the_engine_saw_is_told_too(stage: PictureStage, outcome: Outcome, told: str) -> None:
+    asset_id = await with_thumbnail(stage)
+    [job] = await stage.claimed(PREVIEW)
+    await stage.settle(job, outcome)
+    asset = await stage.asset(asset_id)
+    assert (asset.preview_state, asset.preview_error, asset.preview_key) == ("failed", told, None)
 
 
 async def test_an_asset_that_is_gone_ends_it(stage: PictureStage) -> None:

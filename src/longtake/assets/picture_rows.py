@@ -103,12 +103,17 @@ def give_up(tx: Transaction, asset_id: str, error: str, *, copy_tried: bool) -> 
     return tx.execute(change.returning(assets.c.thumbnail_state)).scalar() == "pending"
 
 
-def note_preview(tx: Transaction, asset: Asset, key: str | None, error: str | None) -> None:
-    """Name the preview, or write why there is none."""
-    values: dict[str, Any] = {"preview_state": "failed" if key is None else "completed", "preview_error": error}
-    tx.execute(update(assets).where(assets.c.id == asset.id).values(**values, preview_key=key))
-    if key is not None:
-        append_event(tx, "asset.preview", subject=asset.id, user_id=asset.user_id, data=stored_data(asset))
+def note_preview(tx: Transaction, asset: Asset, key: str) -> None:
+    """Name the preview."""
+    values = {"preview_state": "completed", "preview_error": None, "preview_key": key}
+    tx.execute(update(assets).where(assets.c.id == asset.id).values(**values))
+    append_event(tx, "asset.preview", subject=asset.id, user_id=asset.user_id, data=stored_data(asset))
+
+
+def note_no_preview(tx: Transaction, asset_id: str, error: str) -> None:
+    """Write why there is none; one that is there stays."""
+    without = (assets.c.id == asset_id, assets.c.preview_key.is_(None))
+    tx.execute(update(assets).where(*without).values(preview_state="failed", preview_error=error[:ERROR_LIMIT]))
 
 
 def placeholder_address(picture: bytes) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from longtake.asset_registry import PREVIEW, Asset
-from longtake.assets.picture_rows import note_preview, read_asset
+from longtake.assets.picture_rows import note_no_preview, note_preview, read_asset
 from longtake.assets.ranged import StoredFile
 from longtake.assets.tries import failed, wait
 from longtake.engine.jobs import Job, Priority
@@ -67,7 +67,7 @@ class Previews:
         if asset.key is None:
             looks = int((job.memo or {}).get("looks", 0)) + 1
             if looks > MOST_LOOKS:
-                return Fail("NO_COPY", "No copy of the file has come.", data=asset)
+                return Fail("NO_COPY", "No copy of the file has come.")
             return wait(job, LOOK_SECONDS, looks=looks)
         try:
             file = await StoredFile.open(self._storage, asset.key)
@@ -76,22 +76,25 @@ class Previews:
         except LeaseLost:
             raise
         except (MediaRefused, AssetGone) as error:
-            return Fail(error.code, error.message, data=asset)
+            return Fail(error.code, error.message)
         except (StorageError, DecodersBusy) as error:
             # Our own trouble is no attempt.
             return wait(job, STORAGE_SECONDS, error)
         except LongtakeError as error:
-            return failed(job, error, WAITS, asset)
+            return failed(job, error, WAITS)
         return Done(data=asset)
 
     def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
         """Write what the tries came to."""
         for one in sorted(settlements, key=lambda settlement: str(settlement.job.args["asset"])):
-            asset = one.outcome.data
+            # Where only the engine saw the end (a crash, a time limit), nobody has brought the asset along.
+            asset_id: str = one.job.args["asset"]
             match one.outcome:
-                case Done() if asset is not None:
-                    note_preview(tx, asset, _key(asset), None)
-                case Fail(code=code, message=message) if asset is not None:
-                    note_preview(tx, asset, None, f"{code}: {message}")
+                case Done(data=Asset() as asset):
+                    note_preview(tx, asset, _key(asset))
+                case Fail(code=code, message=message):
+                    note_no_preview(tx, asset_id, f"{code}: {message}")
+                case Cancelled(reason=reason):
+                    note_no_preview(tx, asset_id, f"CANCELLED: {reason}")
                 case _:
                     pass

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from longtake.errors import LongtakeError
 
 
-def failed(job: Job, error: LongtakeError, waits: Sequence[float], data: Any) -> Retry | Fail:
+def failed(job: Job, error: LongtakeError, waits: Sequence[float], data: Any = None) -> Retry | Fail:
     """Try again after as many seconds as the tries so far say; after the last of them no more."""
     spent = _spent(job)
     if spent >= len(waits):
