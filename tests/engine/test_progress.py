@@ -36,6 +36,23 @@ async def test_progress_is_written_at_most_once_a_second(database: Database, mon
     assert await database.read(effects) == [(job_id, 0), (job_id, 99)]
 
 
+async def test_what_nobody_may_miss_is_written_at_once(database: Database) -> None:
+    stage = Stage(database)
+    await stage.start()
+    written: list[bool] = []
+
+    async def report(job: Job) -> Outcome:
+        written.extend([await job.progress(add_effect, job.id, number, at_once=number == 2) for number in range(4)])
+        return Done()
+
+    stage.handler = report
+    job_id = await stage.enqueue()
+    async with stage.working():
+        await stage.until(lambda: len(stage.settled) == 1)
+    assert written == [True, False, True, False]
+    assert await database.read(effects) == [(job_id, 0), (job_id, 2)]
+
+
 async def test_progress_is_fenced(database: Database) -> None:
     stage = Stage(database)
     await stage.start()

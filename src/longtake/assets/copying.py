@@ -96,12 +96,13 @@ class _Telling:
         except DatabaseUnavailable:
             self._be_silent()
 
-    async def go_on(self, state: str) -> None:
-        """Tell where it stands, if the last word was not just now."""
+    async def go_on(self, state: str, *, at_once: bool = False) -> None:
+        """Tell where it stands, if the last word was not just now, or if this one must be heard."""
         if self._silent_until and asyncio.get_running_loop().time() < self._silent_until:
             return
+        done, size = self._download.done, self._download.size
         try:
-            await self._job.progress(note_progress, self._asset, state, self._download.done, self._download.size)
+            await self._job.progress(note_progress, self._asset, state, done, size, at_once=at_once)
         except DatabaseUnavailable:
             self._be_silent()
 
@@ -132,4 +133,4 @@ async def _all(first: bytes, chunks: AsyncIterator[bytes], telling: _Telling) ->
         yield chunk
         await telling.go_on("downloading")
     # All is here; what is left is to bring the last of it to the storage.
-    await telling.go_on("uploading")
+    await telling.go_on("uploading", at_once=True)

@@ -217,11 +217,12 @@ class Hand:
         for one in self.all():
             self._conclude(one, None)
 
-    async def _write_progress(self, job: Job, function: Callable[..., None], *arguments: Any) -> bool:
-        one = self._jobs.get(job.id)
-        now = self._engine.clock.monotonic()
+    async def _write_progress(
+        self, job: Job, function: Callable[..., None], *arguments: Any, at_once: bool = False
+    ) -> bool:
+        one, now = self._jobs.get(job.id), self._engine.clock.monotonic()
         if one is not None:
-            if one.last_progress is not None and now - one.last_progress < PROGRESS_SECONDS:
+            if not at_once and one.last_progress is not None and now - one.last_progress < PROGRESS_SECONDS:
                 return False
             one.last_progress = now
         await self._engine.database.run(_fenced_write, job, function, arguments)

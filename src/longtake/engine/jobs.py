@@ -111,14 +111,19 @@ class Job:
     #: Until when its lane permits what it is about to ask for (monotonic); a handler that reads first looks again then.
     permitted_until: float = math.inf
 
-    async def progress(self, function: Callable[[Transaction, *Ts], None], *arguments: *Ts) -> bool:
+    async def progress(
+        self, function: Callable[[Transaction, *Ts], None], *arguments: *Ts, at_once: bool = False
+    ) -> bool:
         """Write about the middle of a run (a state, bytes done), fenced by the lease; at most once a second.
 
-        Returns False when it was left out because the last one was less than a second ago. Raises LeaseLost when
-        the job is no longer ours: stop working on it then.
+        Returns False when it was left out because the last one was less than a second ago; with `at_once`, for what
+        happens once and nobody may miss, it never is. Raises LeaseLost when the job is no longer ours: stop working on
+        it then.
         """
         if self.progress_writer is None:
             return False
+        if at_once:
+            return await self.progress_writer(self, function, *arguments, at_once=True)
         return await self.progress_writer(self, function, *arguments)
 
 
