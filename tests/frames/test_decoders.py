@@ -20,6 +20,8 @@ from PIL import Image
 
 from longtake.errors import ConnectionLost, DecoderFailed, DecodersBusy, MediaRefused
 from longtake.frames import Decoders, Whole, Wish
+from longtake.frames import decoders as parent
+from longtake.frames.reading import BLOCK
 from longtake.frames.wishes import MOST_PIXELS
 from longtake.sandbox.clips import clip, film
 
@@ -316,3 +318,30 @@ async def test_a_small_copy_has_the_whole_picture_and_comes_the_same_whether_its
 async def test_what_goes_along_and_is_no_picture_is_refused(decoders: Decoders, body: bytes) -> None:
     with pytest.raises(MediaRefused):
         await decoders.make(Wish("small", "image/jpeg"), Whole(body))
+
+
+GREEDY_CHILD = """
+import sys
+from longtake.frames.messages import pack, receive
+size = receive(sys.stdin.buffer)[0]["size"]
+sys.stdout.buffer.write(pack({"read": 0, "length": size}))
+sys.stdout.buffer.flush()
+receive(sys.stdin.buffer)
+"""
+
+
+async def test_a_child_that_was_taken_over_cannot_fill_its_parents_memory(
+    decoders: Decoders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    class Large(Bytes):
+        async def read(self, offset: int, length: int) -> bytes:
+            asked.append(length)
+            return await super().read(offset, length)
+
+    monkeypatch.setattr(parent, "COMMAND", (sys.executable, "-I", "-c", GREEDY_CHILD))
+    with pytest.raises(DecoderFailed):
+        await decoders.make(STILL, Large(bytes(BLOCK + 1)))
+    assert asked == []
+    assert decoders._idle == []

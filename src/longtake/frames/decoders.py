@@ -14,6 +14,7 @@ import structlog
 
 from longtake.errors import DecoderFailed, DecodersBusy, LongtakeError, MediaRefused
 from longtake.frames.messages import LENGTHS, pack, unpack_lengths
+from longtake.frames.reading import BLOCK
 from longtake.frames.wishes import Made, Wish
 
 log = structlog.get_logger(__name__)
@@ -190,8 +191,8 @@ class _Parts:
         self.trouble: LongtakeError | None = None
 
     async def read(self, offset: int, length: int) -> tuple[dict[str, Any], bytes]:
-        if not (0 <= offset < self._source.size and 0 < length <= self._source.size - offset):
-            raise ValueError("A part outside of the file was asked for.")
+        if not (0 <= offset < self._source.size and 0 < length <= min(BLOCK, self._source.size - offset)):
+            raise ValueError("A part was asked for that is outside of the file, or longer than any of ours.")
         try:
             part = await self._source.read(offset, length)
         except LongtakeError as error:
