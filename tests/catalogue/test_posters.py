@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,9 @@ import pytest
 from aiohttp import web
 from PIL import Image
 
+from longtake.catalogue.poster_rows import find_posters
 from longtake.catalogue.poster_urls import poster_hash
-from longtake.catalogue.tables import POSTER, REMOVE
+from longtake.catalogue.tables import POSTER, REMOVE, SYNC, SYNC_POSTERS
 from tests.assets.stage import Source
 from tests.catalogue.stage import DAY, HOUR, WEEK, CatalogueStudio, given, picture
 
@@ -231,6 +233,29 @@ async def test_a_poster_that_we_have_stays_when_its_source_is_gone(
     clock.advance(WEEK)
     await studio.sync()
     assert (await studio.show(title_id))["error"] is None
+
+
+async def test_posters_that_begin_together_are_one_question_to_the_database(
+    studio: CatalogueStudio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await studio.bring_all(studio.sandbox.titles(limit=5))
+    await studio.run_only(SYNC)
+    await studio.run_only(SYNC_POSTERS)
+    claimed = await studio.claim_kind(POSTER)
+    assert len(claimed) == 5
+    asked: list[Any] = []
+    read = studio.database.read
+
+    async def counted(function: Any, *arguments: Any) -> Any:
+        asked.append(function)
+        return await read(function, *arguments)
+
+    monkeypatch.setattr(studio.database, "read", counted)
+    outcomes = await asyncio.gather(*(studio.engine.kinds[POSTER].handler(job) for job in claimed))
+    assert asked == [find_posters]
+    for job, outcome in zip(claimed, outcomes, strict=True):
+        assert await studio.apply(job, outcome)
+    assert len(await studio.files()) == 10
 
 
 # -- by hand -----------------------------------------------------------------------------------------------------

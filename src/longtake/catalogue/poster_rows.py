@@ -53,13 +53,12 @@ class Stored:
     last_modified: str | None
 
 
-def find_poster(tx: Transaction, name: str) -> PosterRow | None:
-    """Return what is known of a picture that is to be seen to.
+def find_posters(tx: Transaction, names: Sequence[str]) -> dict[str, PosterRow]:
+    """Return what is known of those of the pictures that are to be seen to.
 
-    None when no title points to it any more, or when another job has seen to it since this one was asked for.
+    Left out is one that no title points to any more, or that another job has seen to since it was asked for.
     """
-    row = tx.execute(_FIND, {"name": name}).first()
-    return None if row is None else PosterRow(**row._asdict())
+    return {row.hash: PosterRow(**row._asdict()) for row in tx.execute(_FIND, {"names": names})}
 
 
 def note_stored(tx: Transaction, stored: Mapping[str, Stored], check_seconds: float) -> None:
@@ -130,7 +129,7 @@ def _rest(failures: int) -> float:
 
 #: Put together once: that takes longer than to run them.
 _FIND = select(*(posters.c[one] for one in PosterRow.__dataclass_fields__)).where(
-    posters.c.hash == bindparam("name"), posters.c.due_at <= NOW
+    posters.c.hash.in_(bindparam("names", expanding=True)), posters.c.due_at <= NOW
 )
 _STORE = (
     update(posters)

@@ -15,7 +15,7 @@ from longtake.catalogue.poster_locks import lock_posters
 from longtake.catalogue.poster_rows import (
     PosterRow,
     Stored,
-    find_poster,
+    find_posters,
     note_failed,
     note_retried,
     note_stored,
@@ -24,6 +24,7 @@ from longtake.catalogue.poster_rows import (
 from longtake.catalogue.poster_urls import PosterHosts
 from longtake.catalogue.tables import POSTER, REMOVE
 from longtake.db import Database, Transaction
+from longtake.db.gathered_reads import GatheredReads
 from longtake.engine.jobs import Job, JobRequest
 from longtake.engine.kinds import Exponential, JobKind, Settlement
 from longtake.engine.lanes import Lane
@@ -82,7 +83,8 @@ class Posters:
         check_days: int,
         source: random.Random,
     ) -> None:
-        self._database = database
+        # Jobs begin many at a time.
+        self._rows = GatheredReads(database, find_posters)
         self._storage = storage
         self._fetcher = fetcher
         self._hosts = hosts
@@ -97,7 +99,7 @@ class Posters:
 
     async def run(self, job: Job) -> Outcome:
         """Find the picture in our storage, or fetch it, or find that it has not changed."""
-        row = await self._database.read(find_poster, str(job.key))
+        row = await self._rows.read(str(job.key))
         if row is None:
             return Done()
         try:
