@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import io
 import os
 import signal
 import struct
-import subprocess
 import sys
 import zlib
 from collections.abc import AsyncIterator
@@ -100,24 +98,6 @@ async def test_a_frame_of_a_video_fills_the_size(decoders: Decoders, faststart: 
     assert made.duration_seconds == pytest.approx(2, abs=2.1)
     assert 0 < len(made.placeholder) < 150
     assert Image.open(io.BytesIO(made.placeholder)).format == "WEBP"
-
-
-@pytest.mark.parametrize("attempt", ["open('/etc/passwd')", "socket.socket()", "os.pipe()", "os.dup(0)"])
-def test_a13_a_child_that_is_ready_can_open_neither_files_nor_connections(attempt: str) -> None:
-    program = f"""
-import os, socket
-from longtake.frames import child
-from longtake.frames.decoding import load_decoders
-child.limit_process()
-load_decoders()
-child.open_nothing_more()
-try:
-    {attempt}
-except OSError as error:
-    os.write(1, str(error.errno).encode())
-"""
-    ended = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, check=True, timeout=60)
-    assert int(ended.stdout) == errno.EMFILE
 
 
 async def test_whoever_waits_too_long_for_a_decoder_is_told_so() -> None:

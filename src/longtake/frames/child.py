@@ -12,6 +12,7 @@ import resource
 import sys
 from typing import Any, BinaryIO
 
+from longtake.frames.confinement import confine
 from longtake.frames.messages import pack, receive
 from longtake.frames.reading import RemoteFile
 
@@ -29,10 +30,14 @@ def limit_process() -> None:
 
 
 def open_nothing_more() -> None:
-    """Take away files and sockets: whatever is open stays so, and nothing else can be opened any more."""
+    """Take away files and sockets: whatever is open stays so, and nothing else can be opened any more.
+
+    Where the system knows no such filter, the limit holds as long as nothing that is open is closed.
+    """
     lowest_free = os.dup(0)
     os.close(lowest_free)
     resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, lowest_free))
+    confine()
 
 
 def limit_processor_time(seconds: float) -> None:
