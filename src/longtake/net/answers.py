@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from aiohttp import ClientResponse
 
-#: As much as the event loop takes from a connection at once; with smaller ones a fast copy costs a third more.
+#: As much as the event loop takes from a connection at once: smaller ones cost a fast copy a third more. No more is
+#: kept ready (the client's own buffer is smaller): what waits there is lost with its connection, and fetched again.
 PIECE_BYTES = 256 * 1024
 #: A packed answer may grow by this, if it is not small anyway.
 RATIO_MOST = 100

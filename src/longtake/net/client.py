@@ -13,7 +13,7 @@ import orjson
 from yarl import URL
 
 from longtake.errors import AddressRefused, AnswerInvalid, NetError
-from longtake.net.answers import PIECE_BYTES, Answer, StreamedAnswer, read_whole
+from longtake.net.answers import Answer, StreamedAnswer, read_whole
 from longtake.net.connections import open_connector
 from longtake.net.failures import FAILURES, translate
 from longtake.net.guard import AddressGuard
@@ -213,7 +213,6 @@ class HttpClient:
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             auto_decompress=False,
-            read_bufsize=2 * PIECE_BYTES,
             trace_configs=[trace],
         )
 
