@@ -117,14 +117,21 @@ async def test_a_large_file_is_brought_to_the_disk_while_it_comes(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flushing, "FLUSH_BYTES", 2_000_000)
-    flush, sizes = Incoming.flush, []
+    flush, sizes, flushed = Incoming.flush, [], threading.Event()
 
     def noted(self: Incoming) -> None:
         sizes.append(self.path.stat().st_size)
         flush(self)
+        flushed.set()
+
+    async def chunks() -> AsyncIterator[bytes]:
+        async for chunk in chunked(b"x" * 8_000_000):
+            yield chunk
+        assert await asyncio.to_thread(flushed.wait, 20)
+        yield b"x" * 1_000_000
 
     monkeypatch.setattr(Incoming, "flush", noted)
-    stored = await LocalStorage(folder).put_stream(KEY, chunked(b"x" * 9_000_000), "", most_bytes=10**9)
+    stored = await LocalStorage(folder).put_stream(KEY, chunks(), "", most_bytes=10**9)
     assert stored.size == (folder / KEY).stat().st_size == 9_000_000
     assert sizes
     assert sizes[0] < 9_000_000
