@@ -62,10 +62,14 @@ class StoredFile:
             raise StorageUnavailable(f"The storage has given nothing for {OPENING_SECONDS:g} s.") from None
 
     async def read(self, offset: int, length: int) -> bytes:
-        """Return a part."""
+        """Return a part. A store that stalls is told as such, before the decoder that waits for it is to blame."""
         if offset + length <= len(self.first):
             return self.first[offset : offset + length]
-        return b"".join([chunk async for chunk in self._storage.read(self._key, offset, offset + length)])
+        try:
+            async with asyncio.timeout(OPENING_SECONDS):
+                return b"".join([chunk async for chunk in self._storage.read(self._key, offset, offset + length)])
+        except TimeoutError:
+            raise StorageUnavailable(f"The storage has not given a part within {OPENING_SECONDS:g} s.") from None
 
 
 class RemoteFile:
