@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake import open_database
+from tests.assets.picture_stage import Removable, removable_bucket, removable_folder
 from tests.assets.service import Service
 from tests.assets.stage import Stage
+from tests.assets.test_mirror_storage import Between
 from tests.storages import KINDS, local_storage, s3_storage
 
 if TYPE_CHECKING:
@@ -33,6 +35,17 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
         return local_storage(tmp_path)
     server: S3Server = request.getfixturevalue("s3_server")
     return s3_storage(server)
+
+
+@pytest.fixture(params=KINDS)
+async def removable(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Removable]:
+    """An empty store of either kind that can go away."""
+    if request.param == "local":
+        yield removable_folder(local_storage(tmp_path), tmp_path / "objects")
+        return
+    server: S3Server = request.getfixturevalue("s3_server")
+    async with Between(server).running() as between:
+        yield removable_bucket(between)
 
 
 @pytest.fixture

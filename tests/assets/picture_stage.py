@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from longtake import Database, Job, Outcome, Transaction
     from longtake.storage import Storage
+    from tests.assets.test_mirror_storage import Between
 
 CLIP = clip("a fox in snow", "16:9", faststart=True)
 
@@ -61,12 +63,48 @@ def by_parts(body: bytes, asked: list[str] | None = None) -> Callable[[web.Reque
     return answer
 
 
-class PictureStage(Stage):
-    """Runs jobs of any media kind one try at a time. ``folder`` is where the storage is, to take it away."""
+@dataclass(frozen=True, slots=True)
+class Removable:
+    """A storage that can be taken away; then whoever uses it is told `code`."""
 
-    def __init__(self, database: Database, storage: Storage, folder: Path) -> None:
-        super().__init__(database, storage)
-        self.folder = folder
+    storage: Storage
+    code: str
+    take_away: Callable[[], None]
+    bring_back: Callable[[], None]
+
+
+def removable_folder(storage: Storage, folder: Path) -> Removable:
+    """Return the storage in a folder; while a file is in its place, nothing can be read or written."""
+    aside = folder.with_name("aside")
+
+    def take_away() -> None:
+        if folder.exists():
+            folder.rename(aside)
+        folder.write_text("not a folder")
+
+    def bring_back() -> None:
+        folder.unlink()
+        if aside.exists():
+            aside.rename(folder)
+
+    return Removable(storage, "STORAGE_REFUSED", take_away, bring_back)
+
+
+def removable_bucket(between: Between) -> Removable:
+    """Return a storage in a bucket that answers 503 while it is away."""
+
+    def answer(code: int | None) -> None:
+        between.status = code
+
+    return Removable(between.storage(), "STORAGE_UNAVAILABLE", lambda: answer(503), lambda: answer(None))
+
+
+class PictureStage(Stage):
+    """Runs jobs of any media kind one try at a time."""
+
+    def __init__(self, database: Database, removable: Removable) -> None:
+        super().__init__(database, removable.storage)
+        self.removable = removable
         self.decoders = Decoders(1)
         self.zone = Source()
         self.mirror_kind = self.kind
@@ -102,18 +140,6 @@ class PictureStage(Stage):
         outcome = await self.engine.kinds[kind].handler(job)
         assert await self.settle(job, outcome)
         return outcome
-
-    def take_storage_away(self) -> None:
-        """Put a file where the folder was: nothing can be read or written any more."""
-        if self.folder.exists():
-            self.folder.rename(self.folder.with_name("aside"))
-        self.folder.write_text("not a folder")
-
-    def bring_storage_back(self) -> None:
-        """Put the folder back."""
-        self.folder.unlink()
-        if self.folder.with_name("aside").exists():
-            self.folder.with_name("aside").rename(self.folder)
 
     async def live(self, asset_id: str) -> list[tuple[str, Any]]:
         """Return kind and arguments of the asset's jobs that have not ended."""

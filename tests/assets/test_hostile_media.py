@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import struct
 import zlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from longtake import Database
-    from longtake.storage import Storage
+    from tests.assets.picture_stage import Removable
     from tests.databases import StoppedClock
 
 REFUSED = "MEDIA_REFUSED: "
@@ -30,8 +29,8 @@ DAMAGED = REFUSED + "The file is damaged, or not whole."
 
 
 @pytest.fixture
-async def stage(stopped_database: Database, folder_storage: Storage, tmp_path: Path) -> AsyncIterator[PictureStage]:
-    async with PictureStage(stopped_database, folder_storage, tmp_path / "objects").open() as opened:
+async def stage(stopped_database: Database, removable: Removable) -> AsyncIterator[PictureStage]:
+    async with PictureStage(stopped_database, removable).open() as opened:
         yield opened
 
 
@@ -139,9 +138,9 @@ async def test_what_a_thumbnail_refuses_the_copy_may_keep_and_the_other_way_roun
 
 
 async def test_a_worker_that_gets_all_of_them_at_once_does_the_good_ones(
-    database: Database, folder_storage: Storage, tmp_path: Path
+    database: Database, removable: Removable
 ) -> None:
-    async with PictureStage(database, folder_storage, tmp_path / "objects").open() as stage:
+    async with PictureStage(database, removable).open() as stage:
         hostile = []
         for number, (kind, file, _reason) in enumerate(FILES.values()):
             stage.source.files[f"/{number}"] = file

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 LARGE = MP4 + random.Random(6).randbytes(11_000_000)
 
+HANDED_ON = {"etag", "content-type", "content-range", "last-modified"}
+
 
 class Between:
     """Stands between us and the S3 server: hands everything on, and keeps some answers to itself."""
@@ -65,7 +67,9 @@ class Between:
             self.lost += 1
             assert request.transport is not None
             request.transport.abort()
-        kept = {name: value for name, value in answer.headers.items() if name.lower() in {"etag", "content-type"}}
+        kept = {name: value for name, value in answer.headers.items() if name.lower() in HANDED_ON}
+        if request.method == "HEAD":
+            kept["Content-Length"] = answer.headers["Content-Length"]
         return web.Response(status=answer.status, headers=kept, body=content)
 
     @asynccontextmanager

@@ -16,16 +16,15 @@ from tests.assets.picture_stage import CLIP, PictureStage, by_parts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
     from longtake import Database, Outcome, Transaction
-    from longtake.storage import Storage
+    from tests.assets.picture_stage import Removable
     from tests.databases import StoppedClock
 
 
 @pytest.fixture
-async def stage(stopped_database: Database, folder_storage: Storage, tmp_path: Path) -> AsyncIterator[PictureStage]:
-    async with PictureStage(stopped_database, folder_storage, tmp_path / "objects").open() as opened:
+async def stage(stopped_database: Database, removable: Removable) -> AsyncIterator[PictureStage]:
+    async with PictureStage(stopped_database, removable).open() as opened:
         opened.source.files["/clip.mp4"] = by_parts(CLIP)
         yield opened
 
@@ -65,13 +64,13 @@ async def test_it_waits_for_our_copy_and_then_gives_up(stage: PictureStage, cloc
 async def test_our_own_storage_costs_no_try(stage: PictureStage, clock: StoppedClock) -> None:
     asset_id = await with_thumbnail(stage)
     await stage.run(MIRROR)
-    stage.take_storage_away()
+    stage.removable.take_away()
     for _ in range(5):
         outcome = await stage.run(PREVIEW)
         assert isinstance(outcome, Snooze)
-        assert outcome.code == "STORAGE_REFUSED"
+        assert outcome.code == stage.removable.code
         clock.advance(previews.STORAGE_SECONDS)
-    stage.bring_storage_back()
+    stage.removable.bring_back()
     await stage.run(PREVIEW)
     assert (await stage.asset(asset_id)).preview_state == "completed"
 

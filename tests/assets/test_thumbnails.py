@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from longtake import Database, Transaction
-    from longtake.storage import Storage
+    from tests.assets.picture_stage import Removable
     from tests.databases import StoppedClock
 
 
 @pytest.fixture
-async def stage(stopped_database: Database, folder_storage: Storage, tmp_path: Path) -> AsyncIterator[PictureStage]:
-    async with PictureStage(stopped_database, folder_storage, tmp_path / "objects").open() as opened:
+async def stage(stopped_database: Database, removable: Removable) -> AsyncIterator[PictureStage]:
+    async with PictureStage(stopped_database, removable).open() as opened:
         yield opened
 
 
 @pytest.fixture
-async def running(database: Database, folder_storage: Storage, tmp_path: Path) -> AsyncIterator[PictureStage]:
+async def running(database: Database, removable: Removable) -> AsyncIterator[PictureStage]:
     """A stage on real time, for real workers."""
-    async with PictureStage(database, folder_storage, tmp_path / "objects").open() as opened:
+    async with PictureStage(database, removable).open() as opened:
         yield opened
 
 
@@ -134,7 +134,7 @@ async def test_v6_processing_is_seen_while_it_runs(running: PictureStage) -> Non
 async def test_v1_with_the_storage_away_the_thumbnail_still_comes(stage: PictureStage, clock: StoppedClock) -> None:
     stage.source.files["/clip.mp4"] = by_parts(CLIP)
     asset_id = await stage.register("/clip.mp4", "video")
-    stage.take_storage_away()
+    stage.removable.take_away()
     assert isinstance(await stage.run(), Snooze)
     asset = await stage.asset(asset_id)
     assert (asset.thumbnail_state, asset.thumbnail_key, asset.width) == ("completed", None, 640)
@@ -147,7 +147,7 @@ async def test_v1_with_the_storage_away_the_thumbnail_still_comes(stage: Picture
         clock.advance(thumbnails.STORAGE_SECONDS)
         assert isinstance(await stage.run(), Snooze)
         assert (await stage.asset(asset_id)).thumbnail_state == "completed"
-    stage.bring_storage_back()
+    stage.removable.bring_back()
     clock.advance(thumbnails.STORAGE_SECONDS)
     assert isinstance(await stage.run(), Done)
     assert (await stage.asset(asset_id)).thumbnail_key == f"thumbnails/{asset_id}-v2.jpg"
@@ -160,7 +160,7 @@ async def test_v1_with_the_storage_away_the_thumbnail_still_comes(stage: Picture
 async def test_a_picture_that_waits_goes_with_its_asset(stage: PictureStage, clock: StoppedClock) -> None:
     stage.source.files["/result.png"] = drawn()
     asset_id = await stage.register()
-    stage.take_storage_away()
+    stage.removable.take_away()
     await stage.run()
 
     def remove(tx: Transaction) -> None:
@@ -176,7 +176,7 @@ async def test_a_picture_that_waits_goes_with_its_asset(stage: PictureStage, clo
 async def test_an_asset_that_is_deleted_while_its_picture_is_made_is_no_trouble(stage: PictureStage) -> None:
     stage.source.files["/result.png"] = drawn()
     asset_id = await stage.register()
-    stage.take_storage_away()
+    stage.removable.take_away()
     [job] = await stage.claimed()
     outcome = await stage.engine.kinds[THUMBNAIL].handler(job)
 
@@ -298,7 +298,7 @@ async def test_with_our_copy_gone_or_out_of_reach_the_source_is_read(stage: Pict
     if gone:
         await stage.storage.delete([key])
     else:
-        stage.take_storage_away()
+        stage.removable.take_away()
     await stage.run()
     asset = await stage.asset(asset_id)
     assert asset.thumbnail_metadata is not None
@@ -310,14 +310,14 @@ async def test_our_own_trouble_costs_no_try_when_the_source_is_gone(stage: Pictu
     asset_id = await stage.register()
     await stage.run(MIRROR)
     stage.source.files.clear()
-    stage.take_storage_away()
+    stage.removable.take_away()
     for _ in range(5):
         assert isinstance(await stage.run(), Snooze)
         clock.advance(thumbnails.STORAGE_SECONDS)
     asset = await stage.asset(asset_id)
     assert (asset.thumbnail_state, asset.thumbnail_attempts) == ("pending", 0)
-    assert (asset.thumbnail_error or "").startswith("STORAGE_REFUSED: ")
-    stage.bring_storage_back()
+    assert (asset.thumbnail_error or "").startswith(f"{stage.removable.code}: ")
+    stage.removable.bring_back()
     await stage.run()
     assert (await stage.asset(asset_id)).thumbnail_state == "completed"
 
@@ -350,10 +350,10 @@ async def test_v4_a_copy_that_comes_during_the_last_try_is_a_second_chance(
 
 
 async def test_v4_a_copy_that_completes_at_the_very_moment_of_giving_up_is_seen(
-    postgresql_url: str, folder_storage: Storage, tmp_path: Path
+    postgresql_url: str, removable: Removable
 ) -> None:
     database = open_database(postgresql_url)
-    async with PictureStage(database, folder_storage, tmp_path / "objects").open() as stage:
+    async with PictureStage(database, removable).open() as stage:
         stage.source.files["/result.png"] = status(503)
         asset_id = await stage.register()
         [job] = await stage.claimed()
