@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 USER_AGENT = "Longtake"
 #: Most time between two pieces of a stream, however long all of it may take.
 STALL_SECONDS = 30.0
+#: Reading pauses while this much or twice as much has come and was not taken. What waits here when a connection is lost
+#: is lost with it, and would have to be fetched again.
+READY_BYTES = 16 * 1024
 _REPEATABLE = frozenset(("GET", "HEAD"))
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 #: What may be said to a host that we were sent to. Anything else may be a credential, whatever its name is.
@@ -213,6 +216,7 @@ class HttpClient:
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             auto_decompress=False,
+            read_bufsize=READY_BYTES,
             trace_configs=[trace],
         )
 
