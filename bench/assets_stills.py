@@ -76,13 +76,14 @@ async def make_of_copies(folder: str, keys: list[str]) -> bytes:
 
 async def make_of_sources(urls: list[str]) -> None:
     from longtake.assets.ranged import opened_source
+    from longtake.assets.spooling import Spools
     from longtake.frames import Decoders
     from longtake.net import HttpClient
 
-    client, decoders = HttpClient(allowed_addresses=["loopback"]), Decoders(1)
+    client, decoders, spools = HttpClient(allowed_addresses=["loopback"]), Decoders(1), Spools()
     try:
         for url in urls:
-            async with opened_source(client, url, {}) as file:
+            async with opened_source(client, url, {}, spools) as file:
                 await decoders.make(still(), file)
     finally:
         await decoders.close()

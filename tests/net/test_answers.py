@@ -264,3 +264,29 @@ async def test_a_closed_client_opens_nothing(client: HttpClient) -> None:
     await client.close()
     with pytest.raises(RuntimeError):
         await client.request("GET", "https://media.example/")
+
+
+async def test_f39_what_came_before_a_connection_was_lost_is_handed_out(client: HttpClient) -> None:
+    """However long whoever reads takes over what came first: else it would have to be fetched again."""
+    go_on, got = asyncio.Event(), bytearray()
+
+    async def break_off(_request: Received, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + b"x" * 1000)
+        await asyncio.wait_for(go_on.wait(), 20)
+        writer.write(b"y" * 100_000)
+        await writer.drain()
+        writer.close()
+
+    async def read_slowly(url: str) -> None:
+        async with client.stream("GET", url, seconds=20.0, most_bytes=10**7) as found:
+            async for piece in found.chunks():
+                got.extend(piece)
+                if not go_on.is_set():
+                    go_on.set()
+                    # Nothing tells when the rest has come and the connection is gone; if not yet, it comes as usual.
+                    await asyncio.sleep(0.3)
+
+    async with running(break_off) as server:
+        with pytest.raises(AnswerTruncated):
+            await read_slowly(server.url)
+    assert got == b"x" * 1000 + b"y" * 100_000

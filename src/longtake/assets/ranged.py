@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import tempfile
 from collections.abc import AsyncIterator, Mapping
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from longtake.assets.downloading import GONE
 from longtake.errors import AssetGone, ResultNotCopied, SourceGone, StorageUnavailable
 
 if TYPE_CHECKING:
+    from longtake.assets.spooling import Spools
     from longtake.net import HttpClient, StreamedAnswer
     from longtake.storage import Storage
 
@@ -117,45 +117,43 @@ class RemoteFile:
             return part
 
 
-class SpooledFile:
-    """A file from a source that gives no parts: what came of it is kept on disk while it is needed."""
-
-    def __init__(self, file: IO[bytes], size: int, first: bytes) -> None:
-        self._file = file
-        self.size = size
-        self.first = first
-
-    async def read(self, offset: int, length: int) -> bytes:
-        """Return a part."""
-        self._file.seek(offset)
-        return self._file.read(length)
-
-
 @contextlib.asynccontextmanager
-async def opened_source(client: HttpClient, url: str, headers: Mapping[str, str]) -> AsyncIterator[RangedFile]:
+async def opened_source(
+    client: HttpClient, url: str, headers: Mapping[str, str], spools: Spools
+) -> AsyncIterator[RangedFile]:
     """Open a file at its source: by parts where the source gives them, else as much of it as a picture may need."""
-    wanted = {**headers, "Range": f"bytes=0-{FIRST_PART - 1}"}
     async with contextlib.AsyncExitStack() as stack:
-        answer = await stack.enter_async_context(
-            client.stream("GET", url, headers=wanted, seconds=PART_SECONDS, most_bytes=MOST_BYTES)
-        )
-        if answer.status in GONE:
-            raise SourceGone(f"The address of the file answers {answer.status}.")
+        answer = await stack.enter_async_context(_asked(client, url, headers))
         if answer.status == PARTIAL and (told := _range(answer)) is not None:
             first = b"".join([chunk async for chunk in answer.chunks()])
             if told[:2] != (0, len(first) - 1):
                 raise ResultNotCopied("The source sent another part of the file than the one that was asked for.")
             yield RemoteFile(client, url, headers, told[2], answer.headers.get("ETag"), first)
             return
-        if answer.status != OK:
-            raise ResultNotCopied(f"The address of the file answers {answer.status}.")
-        file: IO[bytes] = stack.enter_context(tempfile.TemporaryFile(prefix="longtake-"))  # noqa: SIM115 - in the stack
-        size = 0
-        async for chunk in answer.chunks():
-            file.write(chunk)
-            size += len(chunk)
-        file.seek(0)
-        yield SpooledFile(file, size, file.read(FIRST_PART))
+        _require_whole(answer)
+        if not spools.full:
+            await stack.enter_async_context(spools.place())
+        else:
+            # The source is asked again when it is this file's turn: one that nobody reads from would count as slow.
+            await stack.aclose()
+            await stack.enter_async_context(spools.place())
+            answer = await stack.enter_async_context(_asked(client, url, headers))
+            _require_whole(answer)
+        yield await stack.enter_async_context(spools.keep(answer, FIRST_PART))
+
+
+@contextlib.asynccontextmanager
+async def _asked(client: HttpClient, url: str, headers: Mapping[str, str]) -> AsyncIterator[StreamedAnswer]:
+    wanted = {**headers, "Range": f"bytes=0-{FIRST_PART - 1}"}
+    async with client.stream("GET", url, headers=wanted, seconds=PART_SECONDS, most_bytes=MOST_BYTES) as answer:
+        if answer.status in GONE:
+            raise SourceGone(f"The address of the file answers {answer.status}.")
+        yield answer
+
+
+def _require_whole(answer: StreamedAnswer) -> None:
+    if answer.status != OK:
+        raise ResultNotCopied(f"The address of the file answers {answer.status}.")
 
 
 def _range(answer: StreamedAnswer) -> tuple[int, int, int] | None:

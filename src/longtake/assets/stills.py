@@ -9,6 +9,7 @@ import structlog
 
 from longtake.assets.ranged import StoredFile, opened_source
 from longtake.assets.sources import PlainSources, ResultSources
+from longtake.assets.spooling import Spools
 from longtake.errors import AssetGone, LongtakeError, MediaRefused, StorageError
 from longtake.frames import Made, Wish
 from longtake.storage.media import FIRST_BYTES, media_type
@@ -58,6 +59,7 @@ class Stills:
         self._decoders = decoders
         self._sources = sources or PlainSources()
         self._cloudflare = cloudflare
+        self._spools = Spools()
 
     async def make(self, asset: Asset, *, of_copy: bool = False) -> Still:
         """Make the still; ``of_copy`` leaves the source alone, which was tried often enough.
@@ -87,7 +89,7 @@ class Stills:
             else:
                 told = {"method": "cloudflare", "version": VERSION, "of": "source"}
                 return Still(made.picture, made.placeholder, None, None, None, told)
-        async with opened_source(self._client, asset.source_url or "", headers) as file:
+        async with opened_source(self._client, asset.source_url or "", headers, self._spools) as file:
             return await self._of(file, asset, "source")
 
     async def _of(self, file: RangedFile, asset: Asset, of: str) -> Still:

@@ -13,7 +13,7 @@ import orjson
 from yarl import URL
 
 from longtake.errors import AddressRefused, AnswerInvalid, NetError
-from longtake.net.answers import Answer, StreamedAnswer, read_whole
+from longtake.net.answers import PIECE_BYTES, Answer, StreamedAnswer, read_whole
 from longtake.net.connections import open_connector
 from longtake.net.failures import FAILURES, translate
 from longtake.net.guard import AddressGuard
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 USER_AGENT = "Longtake"
 #: Most time between two pieces of a stream, however long all of it may take.
 STALL_SECONDS = 30.0
-#: Reading pauses while this much or twice as much has come and was not taken. What waits here when a connection is lost
-#: is lost with it, and would have to be fetched again.
-READY_BYTES = 16 * 1024
 _REPEATABLE = frozenset(("GET", "HEAD"))
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 #: What may be said to a host that we were sent to. Anything else may be a credential, whatever its name is.
@@ -216,7 +213,7 @@ class HttpClient:
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             auto_decompress=False,
-            read_bufsize=READY_BYTES,
+            read_bufsize=2 * PIECE_BYTES,
             trace_configs=[trace],
         )
 

@@ -8,8 +8,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+#: As many as systems take.
+PIECES_AT_ONCE = 1024
 
 
 class HeldFile:
@@ -68,3 +71,19 @@ class HeldFile:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def write_all(descriptor: int, pieces: Sequence[bytes]) -> None:
+    """Append the pieces; all of them, or an error."""
+    left: Sequence[bytes | memoryview] = pieces
+    while left:
+        left = _after(left, os.writev(descriptor, left[:PIECES_AT_ONCE]))
+
+
+def _after(pieces: Sequence[bytes | memoryview], written: int) -> Sequence[bytes | memoryview]:
+    """Return what is left of the pieces."""
+    for number, piece in enumerate(pieces):
+        if written < len(piece):
+            return [memoryview(piece)[written:], *pieces[number + 1 :]]
+        written -= len(piece)
+    return []

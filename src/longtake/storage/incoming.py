@@ -6,12 +6,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from longtake.storage.held import HeldFile
+from longtake.storage.held import HeldFile, write_all
 
 #: How often a folder may vanish between being made and being used.
 RENAMES = 20
-#: As many as systems take.
-PIECES_AT_ONCE = 1024
 
 #: Not every system has it; what else fsync brings to the disk is only the file's times.
 _flush_data = getattr(os, "fdatasync", os.fsync)
@@ -36,12 +34,10 @@ class Incoming(HeldFile):
 
     def write(self, pieces: Sequence[bytes]) -> int:
         """Append; all of it, or an error. Return how many bytes that were."""
-        left: Sequence[bytes | memoryview] = pieces
         with self.used() as descriptor:
             for piece in pieces:
                 self._hash.update(piece)
-            while left:
-                left = _after(left, os.writev(descriptor, left[:PIECES_AT_ONCE]))
+            write_all(descriptor, pieces)
         return sum(map(len, pieces))
 
     def flush(self) -> None:
@@ -79,15 +75,6 @@ class Incoming(HeldFile):
             super().close()
         with contextlib.suppress(OSError):
             self.path.unlink(missing_ok=True)
-
-
-def _after(pieces: Sequence[bytes | memoryview], written: int) -> Sequence[bytes | memoryview]:
-    """Return what is left of the pieces."""
-    for number, piece in enumerate(pieces):
-        if written < len(piece):
-            return [memoryview(piece)[written:], *pieces[number + 1 :]]
-        written -= len(piece)
-    return []
 
 
 def _sync(folder: Path) -> None:
