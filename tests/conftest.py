@@ -10,7 +10,7 @@ import pytest
 
 from longtake import Database, migrate_up, open_database
 from tests.databases import PostgresqlServer, StoppedClock, open_with_clock
-from tests.s3_server import S3Server
+from tests.s3_server import S3Server, start_s3_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,7 @@ def postgresql_server() -> Iterator[PostgresqlServer]:
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[S3Server]:
     """One private S3 server for the whole session, started when the first test needs it."""
-    server = S3Server()
+    server = start_s3_server()
     yield server
     server.stop()
 

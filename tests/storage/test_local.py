@@ -7,20 +7,21 @@ import errno
 import hashlib
 import os
 import random
+import shutil
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from longtake.errors import StorageFull, StorageRefused, StorageUnavailable
-from longtake.storage import flushing, incoming
+from longtake.storage import NewObject, flushing, incoming
 from longtake.storage.incoming import Incoming
 from longtake.storage.local import INCOMING, LocalStorage
 from tests.storages import chunked, keys_in, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
-    from pathlib import Path
 
 KEY = "results/one/token.png"
 
@@ -63,6 +64,36 @@ async def test_the_bytes_are_on_the_disk_before_the_name(folder: Path, monkeypat
     monkeypatch.setattr(os, "fsync", noted)
     await LocalStorage(folder).put(KEY, b"x", "image/png")
     assert steps == ["sync False", "sync True", "sync True"]
+
+
+async def test_names_are_brought_to_the_disk_once_for_all_files_and_the_folders_own_only_when_it_is_new(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+
+    def noted(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        synced.append("file" if path.is_file() else path.relative_to(folder.parent).as_posix())
+
+    monkeypatch.setattr(os, "fsync", noted)
+    storage = LocalStorage(folder)
+    files = [NewObject(f"posters/{name}", b"x", "image/png") for name in ("a.png", "b.png")]
+    await storage.put_all(files)
+    assert synced == ["file", "file", "objects/posters", "objects"]
+    synced.clear()
+    await storage.put_all(files)
+    assert synced == ["file", "file", "objects/posters"]
+    # Somebody takes it away: it is made again, and its name has to be brought to the disk again.
+    shutil.rmtree(folder)
+    synced.clear()
+    await storage.put_all(files)
+    assert synced == ["file", "file", "objects/posters", "objects"]
+    # A folder that goes with the last object in it is a new one each time.
+    for _ in range(2):
+        synced.clear()
+        await storage.put(KEY, b"x", "image/png")
+        assert synced == ["file", "objects/results/one", "objects/results"]
+        await storage.delete([KEY])
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake.errors import ObjectKeyInvalid, ObjectMissing, ObjectTooLarge
-from longtake.storage.storage import PART_BYTES
+from longtake.storage.storage import PART_BYTES, NewObject
 from tests.storages import chunked, keys_in
 
 if TYPE_CHECKING:
@@ -30,6 +30,12 @@ async def test_bytes_come_back_as_they_were_put(storage: Storage) -> None:
     stored = await storage.put(KEY, b"the bytes", "image/png")
     assert (stored.key, stored.size, stored.checksum) == (KEY, 9, hashlib.sha256(b"the bytes").hexdigest())
     assert await storage.get(KEY, 9) == b"the bytes"
+
+
+async def test_objects_that_belong_together_are_written_in_one_go(storage: Storage) -> None:
+    keys = ["posters/one.jpg", "posters/one-small.webp", "results/one/token.png"]
+    await storage.put_all([NewObject(key, key.encode(), "image/png") for key in keys])
+    assert [await storage.get(key, 100) for key in keys] == [key.encode() for key in keys]
 
 
 async def test_the_same_key_again_replaces_the_object(storage: Storage) -> None:

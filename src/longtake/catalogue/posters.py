@@ -8,7 +8,7 @@ takes, instead of fetching it again. Another version of the picture has another 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from longtake.catalogue.fetching import Known, Picture, PosterFetcher
 from longtake.catalogue.poster_locks import lock_posters
@@ -39,9 +39,9 @@ from longtake.errors import (
     PosterStatus,
     StorageError,
 )
-from longtake.storage import Storage
+from longtake.storage import NewObject, Storage
 from longtake.storage.keys import poster_key
-from longtake.storage.media import GIF, JPEG, PNG, WEBP, media_type
+from longtake.storage.media import GIF, JPEG, PNG, WEBP, MediaType, media_type
 
 LANE = "catalogue.posters"
 BACK_OFF = Exponential(first=5.0, most=60.0)
@@ -151,8 +151,7 @@ class Posters:
         version = row.version + 1
         stem = _stem(row.hash, version)
         file, small = f"{stem}.{picture.media.extension}", f"{stem}-small.webp"
-        await self._put(file, picture.body, picture.media.content_type)
-        await self._put(small, picture.thumbnail, WEBP.content_type)
+        await self._put({file: (picture.body, picture.media), small: (picture.thumbnail, WEBP)})
         return _stored(picture, file, small, version)
 
     async def _found_here(self, name: str) -> Stored | None:
@@ -168,7 +167,7 @@ class Posters:
             except PosterBroken:
                 continue
             small = f"{name}-small.webp"
-            await self._put(small, made.picture, WEBP.content_type)
+            await self._put({small: (made.picture, WEBP)})
             return _stored(Picture(body, media, made.width, made.height, made.picture), files[key], small, 1)
         return None
 
@@ -187,11 +186,12 @@ class Posters:
         except StorageError as error:
             raise _unreadable(key, error) from None
 
-    async def _put(self, file: str, body: bytes, content_type: str) -> None:
-        key = poster_key(file)
+    async def _put(self, files: Mapping[str, tuple[bytes, MediaType]]) -> None:
+        new = [NewObject(poster_key(file), body, kind.content_type, file) for file, (body, kind) in files.items()]
         try:
-            await self._storage.put(key, body, content_type, file_name=file)
+            await self._storage.put_all(new)
         except StorageError as error:
+            key = new[0].key
             raise PosterIo(f"{key} could not be written: {error.message}", operation="write", path=key) from None
 
 

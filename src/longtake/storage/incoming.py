@@ -21,6 +21,7 @@ class Incoming(HeldFile):
     def __init__(self, path: Path) -> None:
         super().__init__(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         self._hash = hashlib.sha256()
+        self._has_name = False
 
     def begin(self) -> None:
         """Make the file."""
@@ -45,39 +46,40 @@ class Incoming(HeldFile):
         with self.used() as descriptor:
             _flush_data(descriptor)
 
-    def become(self, target: Path) -> None:
-        """Give the file its name, once its bytes are on the disk; then bring the name there as well."""
+    def become(self, target: Path) -> bool:
+        """Give the file its name, once its bytes are on the disk; say whether its folder had to be made."""
         with self.used() as descriptor:
             os.fsync(descriptor)
-            if self.unwanted:
-                # Nobody would hear of it.
-                return
-            for _ in range(RENAMES - 1):
-                try:
-                    self._rename(target)
-                    break
-                except (FileNotFoundError, FileExistsError):
-                    # The folder was empty, and somebody who deleted from it has just taken it away.
-                    continue
-            else:
-                self._rename(target)
-            for folder in (target.parent, target.parent.parent):
-                _sync(folder)
+            # Of one that was let go of meanwhile nobody would hear.
+            return not self.unwanted and self._rename(target)
 
-    def _rename(self, target: Path) -> None:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.path.replace(target)
+    def _rename(self, target: Path) -> bool:
+        for turn in range(RENAMES):
+            try:
+                if turn:
+                    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self.path.replace(target)
+            except (FileNotFoundError, FileExistsError):
+                # There is no such folder; or it was empty, and somebody who deleted from it has just taken it away.
+                if turn == RENAMES - 1:
+                    raise
+            else:
+                self._has_name = True
+                return turn > 0
+        raise AssertionError
 
     def close(self) -> None:
         """Remove what did not get its name."""
         # What cannot be removed now is found by a sweep; whatever went wrong before is what is to be told.
         with contextlib.suppress(OSError):
             super().close()
-        with contextlib.suppress(OSError):
-            self.path.unlink(missing_ok=True)
+        if not self._has_name:
+            with contextlib.suppress(OSError):
+                self.path.unlink(missing_ok=True)
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

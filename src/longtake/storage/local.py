@@ -16,11 +16,11 @@ from longtake.clock import new_id
 from longtake.errors import ObjectMissing, StorageFull, StorageRefused, StorageUnavailable
 from longtake.storage.flushing import Flushing
 from longtake.storage.folder import facts_of, take, those_there, walk
-from longtake.storage.incoming import Incoming
+from longtake.storage.incoming import Incoming, sync_folder
 from longtake.storage.keys import check_key
 from longtake.storage.outgoing import Outgoing
 from longtake.storage.source import Batches
-from longtake.storage.storage import Facts, Storage, Stored
+from longtake.storage.storage import Facts, NewObject, Storage, Stored
 from longtake.storage.threads import Threads
 
 if TYPE_CHECKING:
@@ -51,11 +51,16 @@ class LocalStorage(Storage):
         self._folder = folder
         self._writers = Threads(WRITERS, "objects-write")
         self._readers = Threads(READERS, "objects-read")
+        self._prepared = False
+        #: Folders that stay whatever is deleted, and whose own names are on the disk.
+        self._lasting: set[Path] = set()
 
     async def put(self, key: str, body: bytes, content_type: str, *, file_name: str | None = None) -> Stored:  # noqa: ARG002
-        target = self._path(key)
-        checksum: str = await self._write(self._write_whole, target, body)
+        [checksum] = await self._write(self._write_whole, [(self._path(key), body)])
         return Stored(key, len(body), checksum)
+
+    async def put_all(self, objects: Sequence[NewObject]) -> None:
+        await self._write(self._write_whole, [(self._path(one.key), one.body) for one in objects])
 
     async def put_stream(
         self,
@@ -151,25 +156,55 @@ class LocalStorage(Storage):
         return Incoming(self._folder / INCOMING / new_id())
 
     def _begin(self, incoming: Incoming) -> None:
-        incoming.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not self._prepared:
+            self._prepare()
+        try:
+            incoming.begin()
+        except FileNotFoundError:
+            # Somebody has taken the folder away.
+            self._prepare()
+            incoming.begin()
+
+    def _prepare(self) -> None:
+        (self._folder / INCOMING).mkdir(mode=0o700, parents=True, exist_ok=True)
         # Others may have made the folder with other rights; users' media are for nobody else.
         with contextlib.suppress(PermissionError):
             self._folder.chmod(0o700)
-        incoming.begin()
+        self._prepared = True
 
     def _finish(self, incoming: Incoming, target: Path) -> None:
-        incoming.become(target)
+        self._name(incoming, target)
+        self._keep_names([target])
         incoming.let_go()
 
-    def _write_whole(self, target: Path, body: bytes) -> str:
-        incoming = self._incoming()
-        try:
-            self._begin(incoming)
-            incoming.write([body])
-            incoming.become(target)
-        finally:
-            incoming.let_go()
-        return incoming.checksum
+    def _write_whole(self, files: Sequence[tuple[Path, bytes]]) -> Sequence[str]:
+        """Write files, and bring their names to the disk together; return their checksums."""
+        checksums = []
+        for target, body in files:
+            incoming = self._incoming()
+            try:
+                self._begin(incoming)
+                incoming.write([body])
+                self._name(incoming, target)
+            finally:
+                incoming.let_go()
+            checksums.append(incoming.checksum)
+        self._keep_names([target for target, _body in files])
+        return checksums
+
+    def _name(self, incoming: Incoming, target: Path) -> None:
+        if incoming.become(target):
+            self._lasting.discard(target.parent)
+
+    def _keep_names(self, targets: Iterable[Path]) -> None:
+        """Bring names of files to the disk, and those of their folders where that was not done before."""
+        for folder in dict.fromkeys(target.parent for target in targets):
+            sync_folder(folder)
+            if folder not in self._lasting:
+                sync_folder(folder.parent)
+                # What is deleted takes its folder along, but for those right below ours.
+                if folder.parent == self._folder:
+                    self._lasting.add(folder)
 
     def _remove(self, paths: Iterable[Path]) -> None:
         for path in paths:

@@ -24,6 +24,16 @@ PROBE_BODY = b"Longtake looks whether it can write here."
 
 
 @dataclass(frozen=True, slots=True)
+class NewObject:
+    """An object to be written. ``file_name`` is what browsers save it as."""
+
+    key: str
+    body: bytes
+    content_type: str
+    file_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Stored:
     """An object that was just written: all its bytes, and their SHA-256 in hexadecimal."""
 
@@ -52,6 +62,11 @@ class Storage(ABC):
     @abstractmethod
     async def put(self, key: str, body: bytes, content_type: str, *, file_name: str | None = None) -> Stored:
         """Write an object; the same key again replaces it. ``file_name`` is what browsers save it as."""
+
+    async def put_all(self, objects: Sequence[NewObject]) -> None:
+        """Write objects that belong together; one that fails leaves those before it, which are whole."""
+        for one in objects:
+            await self.put(one.key, one.body, one.content_type, file_name=one.file_name)
 
     @abstractmethod
     async def put_stream(
