@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -48,16 +49,17 @@ class Answer:
 class StreamedAnswer:
     """An answer whose body is read once, in pieces, and is checked to be whole at its end."""
 
-    def __init__(self, response: ClientResponse, url: str, shown: str, most_bytes: int, seconds: float) -> None:
+    def __init__(self, response: ClientResponse, url: str, *, most_bytes: int, seconds: float, stall: float) -> None:
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
         #: Where the answer came from at last, after all redirects.
         self.url = url
         self.length = _length(response)
         self._response = response
-        self._shown = shown
+        self._shown = shown = shown_url(url)
         self._most_bytes = most_bytes
         self._seconds = seconds
+        self._stall = stall
         if self.length is not None and self.length > most_bytes and response.method != "HEAD":
             raise _too_large(shown, most_bytes)
         if response.headers.get("Content-Encoding", "").strip().lower() not in _PLAIN:
@@ -69,7 +71,8 @@ class StreamedAnswer:
         # At its end nothing is asked any more: whoever took long over the last piece would hear of a slow server.
         while failure is None and not content.at_eof():
             try:
-                piece = await content.read(PIECE_BYTES)
+                async with asyncio.timeout(self._stall):
+                    piece = await content.read(PIECE_BYTES)
             except FAILURES as error:
                 failure, piece = translate(error, self._shown, self._seconds, sent=True), _rest(content)
             received += len(piece)

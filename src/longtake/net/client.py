@@ -135,9 +135,10 @@ class HttpClient:
     ) -> AsyncIterator[StreamedAnswer]:
         """Open an answer to be read in pieces; `seconds` is for all of it."""
         call = self._call(method, read_url(url, self._guard), dict(headers or {}), seconds, redirects)
-        response, call = await self._open(replace(call, stall=min(STALL_SECONDS, seconds)))
+        stall = min(STALL_SECONDS, seconds)
+        response, call = await self._open(replace(call, stall=stall))
         try:
-            yield StreamedAnswer(response, call.target.url, shown_url(call.target.url), most_bytes, seconds)
+            yield StreamedAnswer(response, call.target.url, most_bytes=most_bytes, seconds=seconds, stall=stall)
         finally:
             response.close()
 
@@ -186,15 +187,17 @@ class HttpClient:
         left = call.deadline - asyncio.get_running_loop().time()
         if left <= 0:
             raise TimeoutError
-        return await self._session(call.method).request(
-            call.method,
-            URL(call.target.url, encoded=True),
-            headers=call.headers,
-            data=call.body,
-            allow_redirects=False,
-            timeout=aiohttp.ClientTimeout(total=left, sock_read=call.stall),
-            trace_request_ctx=progress,
-        )
+        # Not aiohttp's own limit for reading: it may run on after the end, on a connection that is kept for the next.
+        async with asyncio.timeout(call.stall):
+            return await self._session(call.method).request(
+                call.method,
+                URL(call.target.url, encoded=True),
+                headers=call.headers,
+                data=call.body,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=left),
+                trace_request_ctx=progress,
+            )
 
     def _session(self, method: str) -> aiohttp.ClientSession:
         if self._closed:
