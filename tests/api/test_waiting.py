@@ -148,7 +148,7 @@ def test_the_request_id_goes_from_the_caller_to_the_last_row_and_log_line(api: A
 
     wait_for(copied, "the copy")
     ended = f"SELECT kind FROM jobs_ended WHERE request_id = '{request_id}'"
-    kinds = {"generation.submit", "generation.poll", "assets.mirror"}
+    kinds = {"generation.submit", "generation.poll", "assets.mirror", "assets.thumbnail"}
     wait_for(lambda: {kind for (kind,) in api.sql(ended)} == kinds, "the end of all its jobs")
     assert api.sql(f"SELECT count(*) FROM tasks WHERE request_id = '{request_id}'") == [(1,)]
 
