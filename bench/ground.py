@@ -62,6 +62,14 @@ class Ground:
     def sandbox(self) -> outside.Sandbox:
         return self._stack.enter_context(outside.running_sandbox())
 
+    def lasting_folder(self) -> str:
+        """Return a new folder that stays until the end of the benchmark.
+
+        For parts that write many files: ext4 goes past every inode that was freed in the last minutes, one by one, for
+        each file it makes. Those of the round before, deleted, would take a large part of the next round's time.
+        """
+        return self._stack.enter_context(temporary_folder())
+
     @contextmanager
     def database(self, dialect: str) -> Iterator[str]:
         """Yield the address of a fresh database: `sqlite` or `postgresql`."""
@@ -69,7 +77,7 @@ class Ground:
             with self.postgresql.database() as url:
                 yield url
         else:
-            with tempfile.TemporaryDirectory(prefix="longtake-bench-") as folder:
+            with temporary_folder() as folder:
                 yield f"sqlite:///{folder}/bench.db"
 
     def drain_on(self, dialect: str, contender: Contender) -> Callable[[], float]:
@@ -104,6 +112,10 @@ class Ground:
             name: Measured(reason=reasons[name]) if name in reasons else Measured(statistics.median(figures[name]))
             for name in contenders
         }
+
+
+def temporary_folder() -> AbstractContextManager[str]:
+    return tempfile.TemporaryDirectory(prefix="longtake-bench-", ignore_cleanup_errors=True)
 
 
 def measure(options: Options, parts: Mapping[str, Callable[[Ground], list[Row]]]) -> list[Row]:

@@ -3,15 +3,13 @@
 import copy
 import http.client
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from bench import children, servers
-from bench.ground import Ground
+from bench.ground import Ground, temporary_folder
 from bench.outside import Sandbox, wait_until_answering
 
 COMMAND_SECONDS = 30.0
@@ -85,13 +83,14 @@ class Service:
 
 
 @contextmanager
-def service_on(ground: Ground, dialect: str) -> Iterator[Service]:
-    """Yield a service on a fresh database whose schema is up to date; nothing runs yet."""
-    folder = tempfile.mkdtemp(prefix="longtake-bench-")
-    try:
-        with ground.database(dialect) as url:
-            service = Service(dialect, url, folder, ground.sandbox)
-            service.command("migrate", "up")
-            yield service
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def service_on(ground: Ground, dialect: str, folder: str | None = None) -> Iterator[Service]:
+    """Yield a service on a fresh database whose schema is up to date; nothing runs yet.
+
+    Its files go with it, unless they are in a folder of the caller's.
+    """
+    with ExitStack() as stack:
+        if folder is None:
+            folder = stack.enter_context(temporary_folder())
+        service = Service(dialect, stack.enter_context(ground.database(dialect)), folder, ground.sandbox)
+        service.command("migrate", "up")
+        yield service

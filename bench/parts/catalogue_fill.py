@@ -97,7 +97,10 @@ def rows_on(dialect: str, titles: int, runs: list[Filled], why: str | None) -> l
 def observe(ground: Ground, dialect: str, number: int) -> Filled:
     sandbox, filled = ground.sandbox, Filled()
     truth = true_titles(sandbox, number)
-    with service_on(ground, dialect) as service, running_catalogue(service, ground, **OPEN) as place:
+    with (
+        service_on(ground, dialect, ground.lasting_folder()) as service,
+        running_catalogue(service, ground, **OPEN) as place,
+    ):
         place.ask("POST", "/shutdown")
         place.bring_in([as_given(one) for one in truth])
         sandbox.forget()

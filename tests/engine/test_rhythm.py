@@ -66,6 +66,15 @@ def test_what_is_due_by_time_is_claimed_then(
     assert next_claim_in(rhythm, clock) == pytest.approx(expected, abs=0.02)
 
 
+@pytest.mark.parametrize(("seconds", "expected"), [(0.0, 0.0), (0.5, 0.5 + LINGER_SECONDS), (600.0, 1.0)])
+def test_what_is_put_back_for_a_moment_is_claimed_after_it(
+    rhythm: Rhythm, clock: StoppedClock, seconds: float, expected: float
+) -> None:
+    rhythm.end_claim(Claim(heads=[]), 10)
+    rhythm.expect(seconds)
+    assert next_claim_in(rhythm, clock) == pytest.approx(expected, abs=0.02)
+
+
 def test_a_queue_that_was_not_known_is_claimed_from_at_once(rhythm: Rhythm) -> None:
     other = QueueName("aside", KIND, 0)
     assert other not in rhythm.queues()

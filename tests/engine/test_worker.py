@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake import Database, Done, Engine, Fail, JobKind, JobRequest, Outcome, Retry, Snooze, Steps
+from longtake import Database, Done, Engine, Fail, JobKind, JobRequest, Lane, Outcome, Retry, Snooze, Steps
 from longtake.errors import NotFound
 from tests.engine.stage import (
     KIND,
@@ -164,6 +164,24 @@ async def test_snoozes_go_on_until_done_and_remember(database: Database) -> None
     row = await database.read(ended, job_id)
     assert (row.attempt, row.snoozes, row.memo) == (1, 4, 4)
     assert len(await database.read(attempts, job_id)) == 1
+
+
+@pytest.mark.parametrize("lane", ["default", "narrow"])
+@pytest.mark.parametrize("seconds", [0.0, 0.05])
+async def test_a_short_snooze_does_not_wait_for_the_next_poll(database: Database, lane: str, seconds: float) -> None:
+    """Nobody tells of a job that was put back; one page after another would take a poll interval each."""
+    stage = Stage(database, lanes=[Lane("narrow", max_running=1)], lane=lane)
+    await stage.start()
+
+    async def count_to_five(job: Job) -> Outcome:
+        number = (job.memo or 0) + 1
+        return Done(data=number) if number == 5 else Snooze(seconds, memo=number)
+
+    stage.handler = count_to_five
+    await stage.enqueue()
+    async with stage.working(poll_seconds=1_000.0):
+        await stage.until(lambda: any(isinstance(outcome, Done) for _job, outcome in stage.settled))
+    assert stage.settled[-1][1] == Done(data=5)
 
 
 async def test_follow_ups_run_when_their_job_is_done(database: Database) -> None:

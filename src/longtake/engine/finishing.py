@@ -9,6 +9,7 @@ import structlog
 from longtake.engine.claims import Claim
 from longtake.engine.outcomes import Retry, Snooze
 from longtake.engine.persistence import PASSING
+from longtake.engine.queue import PutBack
 from longtake.engine.rhythm import LINGER_SECONDS
 from longtake.engine.verdicts import judge, unsettled
 from longtake.redaction import redact_text
@@ -59,6 +60,9 @@ class Finishing:
         if not self._waiting:
             self._rhythm.flushed()
         self._under_way.update((verdict.job.id, verdict) for verdict in batch)
+        returned = [verdict.change.delay for verdict in batch if isinstance(verdict.change, PutBack)]
+        if returned:
+            self._rhythm.expect(min(returned))
         return batch
 
     def forget(self) -> None:

@@ -66,6 +66,16 @@ class Rhythm:
         """Nothing waits to be committed any more."""
         self._flush_at = math.inf
 
+    def expect(self, seconds: float) -> None:
+        """A job that is about to be put back is due again after so long; at once, for the very claim that goes along.
+
+        Nobody is told of it, and the next poll may be later than that.
+        """
+        at = self._clock.monotonic() + self._wait(seconds) if seconds > 0 else 0.0
+        if at < self._claim_at:
+            self._claim_at = at
+            self._event.set()
+
     async def until_something_to_do(self, *, has_room: bool) -> None:
         """Wait for the time to claim or to commit, whichever comes first."""
         self._event.clear()

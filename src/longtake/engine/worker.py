@@ -131,8 +131,8 @@ class Worker:
         while not (self.stopping and not self.busy):
             await self.rhythm.until_something_to_do(has_room=self.room() > 0)
             await self.rhythm.gather(len(self.hand))
-            wanted = self.rhythm.begin_claim(min(self.room(), BATCH))
             verdicts = self.finishing.take()
+            wanted = self.rhythm.begin_claim(min(self.room(), BATCH))
             if not verdicts and not wanted:
                 continue
             self.reserved += wanted
