@@ -16,8 +16,9 @@ from longtake.assets import orphans
 from longtake.assets.orphans import Orphans, Place
 from longtake.clock import new_id
 from longtake.engine.tables import events
+from longtake.storage.incoming_folder import INCOMING
 from longtake.storage.keys import preview_key, reference_key, thumbnail_key
-from longtake.storage.local import INCOMING, LocalStorage
+from longtake.storage.local import LocalStorage
 from longtake.storage.storage import PART_BYTES
 from tests.assets.stage import PNG, USER
 from tests.engine.stage import claim, finish, hire

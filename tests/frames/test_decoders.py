@@ -18,7 +18,7 @@ from PIL import Image
 
 from longtake.errors import ConnectionLost, DecoderFailed, DecodersBusy, MediaRefused
 from longtake.frames import Decoders, Whole, Wish
-from longtake.frames import decoders as parent
+from longtake.frames import decoder as parent
 from longtake.frames.reading import BLOCK
 from longtake.frames.wishes import MOST_PIXELS
 from longtake.sandbox.clips import clip, film

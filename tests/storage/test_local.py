@@ -17,7 +17,8 @@ import pytest
 from longtake.errors import StorageFull, StorageRefused, StorageUnavailable
 from longtake.storage import NewObject, flushing, incoming
 from longtake.storage.incoming import Incoming
-from longtake.storage.local import INCOMING, LocalStorage
+from longtake.storage.incoming_folder import INCOMING
+from longtake.storage.local import LocalStorage
 from tests.storages import chunked, keys_in, until
 
 if TYPE_CHECKING:

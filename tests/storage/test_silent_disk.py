@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from longtake.storage.local import INCOMING, LocalStorage
+from longtake.storage.incoming_folder import INCOMING
+from longtake.storage.local import LocalStorage
 from tests.storages import chunked, until
 
 if TYPE_CHECKING:

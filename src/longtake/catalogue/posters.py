@@ -24,7 +24,6 @@ from longtake.catalogue.poster_rows import (
 from longtake.catalogue.poster_urls import PosterHosts
 from longtake.catalogue.tables import POSTER, REMOVE
 from longtake.db import Database, Transaction
-from longtake.db.gathered_reads import GatheredReads
 from longtake.engine.jobs import Job, JobRequest
 from longtake.engine.kinds import Exponential, JobKind, Settlement
 from longtake.engine.lanes import Lane
@@ -39,6 +38,7 @@ from longtake.errors import (
     PosterStatus,
     StorageError,
 )
+from longtake.gathered import Gathered
 from longtake.storage import NewObject, Storage
 from longtake.storage.keys import poster_key
 from longtake.storage.media import GIF, JPEG, PNG, WEBP, MediaType, media_type
@@ -84,7 +84,7 @@ class Posters:
         source: random.Random,
     ) -> None:
         # Jobs begin many at a time.
-        self._rows = GatheredReads(database, find_posters)
+        self._rows = Gathered[str, PosterRow](lambda names: database.read(find_posters, names))
         self._storage = storage
         self._fetcher = fetcher
         self._hosts = hosts
@@ -99,7 +99,7 @@ class Posters:
 
     async def run(self, job: Job) -> Outcome:
         """Find the picture in our storage, or fetch it, or find that it has not changed."""
-        row = await self._rows.read(str(job.key))
+        row = await self._rows.ask(str(job.key))
         if row is None:
             return Done()
         try:

@@ -4,7 +4,8 @@ A decoder sees bytes of strangers: it gets neither an address nor a file, only w
 length, under limits of processor time, memory and time of day. If it dies, the worker lives.
 """
 
-from longtake.frames.decoders import Decoders, Source, Whole
+from longtake.frames.decoder import Source, Whole
+from longtake.frames.decoders import Decoders
 from longtake.frames.wishes import Made, Wish
 
 __all__ = ["Decoders", "Made", "Source", "Whole", "Wish"]

@@ -12,7 +12,7 @@ from longtake.storage.media import type_of_key
 from longtake.storage.storage import Facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 LISTED_AT_ONCE = 500
@@ -35,9 +35,9 @@ def take(found: Iterator[Facts]) -> list[Facts]:
     return list(itertools.islice(found, LISTED_AT_ONCE))
 
 
-def those_there(paths: Mapping[str, Path]) -> list[str]:
-    """Return the keys whose files are there."""
-    return [key for key, path in paths.items() if _is_there(path)]
+def those_there(root: str, questions: Sequence[Sequence[str]]) -> dict[Sequence[str], list[str]]:
+    """Return for each question those of its keys whose files are there."""
+    return {keys: [key for key in keys if _is_there(f"{root}/{key}")] for keys in questions}
 
 
 def facts_of(key: str, status: os.stat_result) -> Facts:
@@ -46,10 +46,10 @@ def facts_of(key: str, status: os.stat_result) -> Facts:
     return Facts(key, status.st_size, f'"{status.st_mtime_ns:x}-{status.st_size:x}"', modified, type_of_key(key))
 
 
-def _is_there(path: Path) -> bool:
+def _is_there(path: str) -> bool:
     # Unlike Path.exists this does not take a folder that cannot be used for one that is empty.
     try:
-        path.stat()
+        os.stat(path)  # noqa: PTH116 - asked four times for every poster
     except FileNotFoundError:
         return False
     return True

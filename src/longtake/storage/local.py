@@ -7,32 +7,33 @@ import contextlib
 import errno
 import os
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 import structlog
 
-from longtake.clock import new_id
 from longtake.errors import ObjectMissing, StorageFull, StorageRefused, StorageUnavailable
+from longtake.gathered import Gathered
 from longtake.storage.flushing import Flushing
 from longtake.storage.folder import facts_of, take, those_there, walk
-from longtake.storage.incoming import Incoming, sync_folder
+from longtake.storage.incoming_folder import IncomingFolder
 from longtake.storage.keys import check_key
 from longtake.storage.outgoing import Outgoing
 from longtake.storage.source import Batches
 from longtake.storage.storage import Facts, NewObject, Storage, Stored
 from longtake.storage.threads import Threads
+from longtake.storage.whole_files import WholeFiles
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
     from datetime import datetime
+    from pathlib import Path
+
+    from longtake.storage.incoming import Incoming
 
 Ts = TypeVarTuple("Ts")
 
 log = structlog.get_logger(__name__)
 
-#: Its dot keeps it apart from every key.
-INCOMING = ".incoming"
 READ_BYTES = 256 * 1024
 WRITE_BYTES = 1024 * 1024
 #: Some of them may hang in a write or a flush while others still come through.
@@ -43,7 +44,7 @@ _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 
 
 class LocalStorage(Storage):
-    """Only the owner of the process may look into the folder. The content type follows from the key's ending."""
+    """The content type follows from the key's ending."""
 
     signs = False
 
@@ -51,16 +52,18 @@ class LocalStorage(Storage):
         self._folder = folder
         self._writers = Threads(WRITERS, "objects-write")
         self._readers = Threads(READERS, "objects-read")
-        self._prepared = False
-        #: Folders that stay whatever is deleted, and whose own names are on the disk.
-        self._lasting: set[Path] = set()
+        self._incoming = IncomingFolder(folder)
+        self._looks = Gathered[tuple[str, ...], list[str]](
+            lambda asked: self._read(those_there, os.fspath(folder), asked)
+        )
+        self._whole = WholeFiles(self._incoming, self._writers, self._clearly)
 
     async def put(self, key: str, body: bytes, content_type: str, *, file_name: str | None = None) -> Stored:  # noqa: ARG002
-        [checksum] = await self._write(self._write_whole, [(self._path(key), body)])
+        [checksum] = await self._whole.put([(self._path(key), body)])
         return Stored(key, len(body), checksum)
 
     async def put_all(self, objects: Sequence[NewObject]) -> None:
-        await self._write(self._write_whole, [(self._path(one.key), one.body) for one in objects])
+        await self._whole.put([(self._path(one.key), one.body) for one in objects])
 
     async def put_stream(
         self,
@@ -72,11 +75,11 @@ class LocalStorage(Storage):
         file_name: str | None = None,  # noqa: ARG002
     ) -> Stored:
         target = self._path(key)
-        incoming = self._incoming()
+        incoming = self._incoming.new()
         flushing = Flushing(partial(self._write, incoming.flush))
         async with Batches(chunks, most_bytes=most_bytes, part_bytes=WRITE_BYTES) as source:
             try:
-                await self._write(self._begin, incoming)
+                await self._write(self._incoming.begin, incoming)
                 async for batch in source.parts():
                     flushing.wrote(await self._write(incoming.write, batch))
                 await flushing.end()
@@ -114,9 +117,7 @@ class LocalStorage(Storage):
         return facts_of(key, status)
 
     async def existing(self, keys: Sequence[str]) -> list[str]:
-        paths = {key: self._path(key) for key in keys}
-        there: list[str] = await self._read(those_there, paths)
-        return there
+        return await self._looks.ask(tuple(check_key(key) for key in keys)) or []
 
     async def delete(self, keys: Iterable[str]) -> None:
         paths = [self._path(key) for key in keys]
@@ -129,7 +130,7 @@ class LocalStorage(Storage):
                 yield one
 
     async def remove_unfinished(self, before: datetime) -> int:
-        removed: int = await self._read(self._remove_incoming, before)
+        removed: int = await self._read(self._incoming.remove_unfinished, before)
         return removed
 
     async def signed_url(self, key: str, seconds: float) -> str | None:  # noqa: ARG002
@@ -152,59 +153,10 @@ class LocalStorage(Storage):
     def _path(self, key: str) -> Path:
         return self._folder / check_key(key)
 
-    def _incoming(self) -> Incoming:
-        return Incoming(self._folder / INCOMING / new_id())
-
-    def _begin(self, incoming: Incoming) -> None:
-        if not self._prepared:
-            self._prepare()
-        try:
-            incoming.begin()
-        except FileNotFoundError:
-            # Somebody has taken the folder away.
-            self._prepare()
-            incoming.begin()
-
-    def _prepare(self) -> None:
-        (self._folder / INCOMING).mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Others may have made the folder with other rights; users' media are for nobody else.
-        with contextlib.suppress(PermissionError):
-            self._folder.chmod(0o700)
-        self._prepared = True
-
     def _finish(self, incoming: Incoming, target: Path) -> None:
-        self._name(incoming, target)
-        self._keep_names([target])
+        self._incoming.name(incoming, target)
+        self._incoming.keep_names([target])
         incoming.let_go()
-
-    def _write_whole(self, files: Sequence[tuple[Path, bytes]]) -> Sequence[str]:
-        """Write files, and bring their names to the disk together; return their checksums."""
-        checksums = []
-        for target, body in files:
-            incoming = self._incoming()
-            try:
-                self._begin(incoming)
-                incoming.write([body])
-                self._name(incoming, target)
-            finally:
-                incoming.let_go()
-            checksums.append(incoming.checksum)
-        self._keep_names([target for target, _body in files])
-        return checksums
-
-    def _name(self, incoming: Incoming, target: Path) -> None:
-        if incoming.become(target):
-            self._lasting.discard(target.parent)
-
-    def _keep_names(self, targets: Iterable[Path]) -> None:
-        """Bring names of files to the disk, and those of their folders where that was not done before."""
-        for folder in dict.fromkeys(target.parent for target in targets):
-            sync_folder(folder)
-            if folder not in self._lasting:
-                sync_folder(folder.parent)
-                # What is deleted takes its folder along, but for those right below ours.
-                if folder.parent == self._folder:
-                    self._lasting.add(folder)
 
     def _remove(self, paths: Iterable[Path]) -> None:
         for path in paths:
@@ -212,17 +164,6 @@ class LocalStorage(Storage):
             if path.parent.parent != self._folder:
                 with contextlib.suppress(OSError):
                     path.parent.rmdir()
-
-    def _remove_incoming(self, before: datetime) -> int:
-        removed = 0
-        with contextlib.suppress(FileNotFoundError), os.scandir(self._folder / INCOMING) as found:
-            for one in found:
-                # Whoever still writes changes the time.
-                with contextlib.suppress(FileNotFoundError):
-                    if one.stat().st_mtime < before.timestamp():
-                        Path(one.path).unlink()
-                        removed += 1
-        return removed
 
     def _clearly(self, call: Callable[[*Ts], Any], *arguments: *Ts) -> Any:
         """Call; what the system says about a file becomes our error."""
