@@ -10,13 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Float, Row, bindparam, literal, or_, select, update
+import orjson
+from sqlalchemy import BigInteger, Float, Row, Text, Update, cast, literal, or_, select, update
 
+from longtake.catalogue.locks import lock_titles
 from longtake.catalogue.names import fold
 from longtake.catalogue.scoring import Candidate, rank
 from longtake.catalogue.tables import titles, tmdb_shows, tmdb_years
 from longtake.catalogue.troubles import without_trouble
-from longtake.db.dialects import NOW, later
+from longtake.db.dialects import NOW, SQLITE, Identifier, Json, later
+from longtake.db.for_many import ForMany, Given
 from longtake.providers.tmdb import Show
 
 if TYPE_CHECKING:
@@ -108,26 +111,41 @@ def _show(row: Row[Any]) -> Show:
 
 def write_found(tx: Transaction, found: Mapping[str, int], how: str) -> None:
     """Write the ids that were found; a person's choice stays."""
-    if found:
-        tx.execute(_FOUND, [{"title": one, "show": found[one], "how": how} for one in sorted(found)])
+    if not found:
+        return
+    lock_titles(tx, titles.c.id.in_(found))
+    _FOUND.run(tx, [{"title": title, "show": show, "how": how} for title, show in found.items()])
 
 
 def write_doubtful(tx: Transaction, doubtful: Mapping[str, Sequence[Candidate]]) -> None:
     """Write from what a person may choose; with no candidate at all it is only noted that nothing was found."""
-    if doubtful:
-        rows = [
-            {"title": one, "candidates": [each.as_dict() for each in doubtful[one]] or None} for one in sorted(doubtful)
-        ]
-        tx.execute(_DOUBTFUL, rows)
+    if not doubtful:
+        return
+    lock_titles(tx, titles.c.id.in_(doubtful))
+    _DOUBTFUL.run(tx, [{"title": title, "candidates": _as_json(some)} for title, some in doubtful.items()])
+
+
+def _as_json(candidates: Sequence[Candidate]) -> str | None:
+    return orjson.dumps([each.as_dict() for each in candidates]).decode() if candidates else None
+
+
+def _looked_up(given: Given) -> Update:
+    change = update(titles).where(titles.c.id == given["title"], titles.c.tmdb_found_by.is_(None))
+    return change.values(tmdb_looked_up_at=NOW, updated_at=NOW, **without_trouble("tmdb"))
+
+
+def _found(given: Given, _dialect: str) -> Update:
+    new = {"tmdb_id": given["show"], "tmdb_found_by": given["how"]}
+    return _looked_up(given).values(**new, tmdb_candidates=None, tmdb_due_at=None)
+
+
+def _doubtful(given: Given, dialect: str) -> Update:
+    rest = later(literal(REST_SECONDS, Float))
+    # As text until here: an array of lists would be a table of their elements.
+    candidates = given["candidates"] if dialect == SQLITE else cast(given["candidates"], Json)
+    return _looked_up(given).values(tmdb_candidates=candidates, tmdb_due_at=rest)
 
 
 #: Put together once: that takes longer than to run them.
-_LOOKED_UP = (
-    update(titles)
-    .where(titles.c.id == bindparam("title"), titles.c.tmdb_found_by.is_(None))
-    .values(tmdb_looked_up_at=NOW, updated_at=NOW, **without_trouble("tmdb"))
-)
-_FOUND = _LOOKED_UP.values(
-    tmdb_id=bindparam("show"), tmdb_found_by=bindparam("how"), tmdb_candidates=None, tmdb_due_at=None
-)
-_DOUBTFUL = _LOOKED_UP.values(tmdb_candidates=bindparam("candidates"), tmdb_due_at=later(literal(REST_SECONDS, Float)))
+_FOUND = ForMany(_found, title=Identifier(), show=BigInteger(), how=Text())
+_DOUBTFUL = ForMany(_doubtful, title=Identifier(), candidates=Text())

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Float, bindparam, case, literal, or_, select, update
+from sqlalchemy import ColumnElement, Float, Text, Update, bindparam, case, literal, or_, select, update
 
 from longtake.catalogue.poster_urls import HASH_CHARACTERS, LOCAL_PREFIX
 from longtake.catalogue.tables import posters, titles
 from longtake.catalogue.troubles import clear_trouble, note_trouble, without_trouble
 from longtake.db.dialects import NOW, later
+from longtake.db.for_many import ForMany, Given
 
 if TYPE_CHECKING:
     from longtake.db import Transaction
@@ -65,11 +66,9 @@ def note_stored(tx: Transaction, stored: Mapping[str, Stored], check_seconds: fl
     """Write that pictures are ours; titles point there from now on."""
     if not stored:
         return
-    columns, names = Stored.__dataclass_fields__, sorted(stored)
-    rows = [{"name": name, **{f"new_{one}": getattr(stored[name], one) for one in columns}} for name in names]
-    tx.execute(_STORE, [{**row, "check_seconds": check_seconds} for row in rows])
-    files = {name: (LOCAL_PREFIX + stored[name].file, LOCAL_PREFIX + stored[name].thumbnail) for name in names}
-    tx.execute(_POINT, [{"name": name, "here": files[name][0], "small": files[name][1]} for name in names])
+    _STORE.run(tx, [{"hash": name, "seconds": check_seconds, **_columns(one)} for name, one in stored.items()])
+    here = {name: (LOCAL_PREFIX + one.file, LOCAL_PREFIX + one.thumbnail) for name, one in stored.items()}
+    _POINT.run(tx, [{"hash": name, "file": file, "thumbnail": small} for name, (file, small) in here.items()])
 
 
 def note_unchanged(tx: Transaction, names: Sequence[str], check_seconds: float) -> None:
@@ -123,6 +122,10 @@ def _fetched(check_seconds: ColumnElement[float]) -> dict[str, Any]:
     return {"checked_at": NOW, "due_at": due_at, "failures": 0, "error_code": None, "error": None}
 
 
+def _columns(stored: Stored) -> dict[str, Any]:
+    return {one: getattr(stored, one) for one in Stored.__dataclass_fields__}
+
+
 def _rest(failures: int) -> float:
     return min(REST_FIRST * 2.0 ** (failures - 1), REST_MOST)
 
@@ -131,17 +134,20 @@ def _rest(failures: int) -> float:
 _FIND = select(*(posters.c[one] for one in PosterRow.__dataclass_fields__)).where(
     posters.c.hash.in_(bindparam("names", expanding=True)), posters.c.due_at <= NOW
 )
-_STORE = (
-    update(posters)
-    .where(posters.c.hash == bindparam("name"))
-    .values(
-        **{one: bindparam(f"new_{one}") for one in Stored.__dataclass_fields__},
-        **_fetched(bindparam("check_seconds", type_=Float)),
-        stored_at=NOW,
-    )
+
+
+def _store(given: Given, _dialect: str) -> Update:
+    new = {one: given[one] for one in Stored.__dataclass_fields__}
+    change = update(posters).where(posters.c.hash == given["hash"])
+    return change.values(**new, **_fetched(given["seconds"]), stored_at=NOW)
+
+
+def _point(given: Given, _dialect: str) -> Update:
+    new = {"poster_url": given["file"], "thumbnail_url": given["thumbnail"], "updated_at": NOW}
+    return update(titles).where(titles.c.poster_hash == given["hash"]).values(**new, **without_trouble("poster"))
+
+
+_STORE = ForMany(
+    _store, hash=Text(), seconds=Float(), **{one: posters.c[one].type for one in Stored.__dataclass_fields__}
 )
-_POINT = (
-    update(titles)
-    .where(titles.c.poster_hash == bindparam("name"))
-    .values(poster_url=bindparam("here"), thumbnail_url=bindparam("small"), updated_at=NOW, **without_trouble("poster"))
-)
+_POINT = ForMany(_point, hash=Text(), file=Text(), thumbnail=Text())

@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping, Sequence
 
 from longtake.catalogue.fetching import Known, Picture, PosterFetcher
-from longtake.catalogue.poster_locks import lock_posters
+from longtake.catalogue.locks import lock_posters, lock_titles
 from longtake.catalogue.poster_rows import (
     PosterRow,
     Stored,
@@ -22,7 +22,7 @@ from longtake.catalogue.poster_rows import (
     note_unchanged,
 )
 from longtake.catalogue.poster_urls import PosterHosts
-from longtake.catalogue.tables import POSTER, REMOVE
+from longtake.catalogue.tables import POSTER, REMOVE, titles
 from longtake.db import Database, Transaction
 from longtake.engine.jobs import Job, JobRequest
 from longtake.engine.kinds import Exponential, JobKind, Settlement
@@ -121,6 +121,7 @@ class Posters:
         outcomes = {str(one.job.key): one.outcome for one in settlements}
         # Also so that titles which come in this moment are either seen here, or see what is written here.
         lock_posters(tx, outcomes)
+        lock_titles(tx, titles.c.poster_hash.in_(outcomes))
         stored = {name: one.data for name, one in outcomes.items() if isinstance(one.data, Stored)}
         unchanged = [name for name, one in outcomes.items() if one.data == "unchanged"]
         # Spread over a day, so that what was fetched together is not asked about together for ever.

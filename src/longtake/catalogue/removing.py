@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import ColumnElement, delete, or_, select
 
-from longtake.catalogue.poster_locks import cancel_downloads, lock_posters
+from longtake.catalogue.locks import cancel_downloads, lock_posters
 from longtake.catalogue.posters import EXTENSIONS
 from longtake.catalogue.tables import REMOVE, SEARCH, SUBJECT, posters, titles
 from longtake.engine.control import cancel_of_subject

@@ -16,7 +16,7 @@ from longtake.catalogue.matching import Looked, due_titles, look_into_lists, wri
 from longtake.catalogue.tables import POSTER, SEARCH, SYNC, SYNC_IDS, SYNC_POSTERS, YEAR, posters
 from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW, text_to_instant
-from longtake.engine.jobs import Job, JobRequest
+from longtake.engine.jobs import Job, JobRequest, Priority
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Outcome, Snooze
 from longtake.engine.schedules import Schedule
@@ -79,7 +79,11 @@ class Syncing:
         rows = await self._database.read(due_posters, _place(job), CHUNK)
         if not rows:
             return Done()
-        then = [JobRequest(POSTER, key=row.hash, subject=row.hash, request_id=job.request_id) for row in rows]
+        # There may be thousands of them, and none is in a hurry: ids, which are few and wait on TMDB, go before.
+        then = [
+            JobRequest(POSTER, key=row.hash, subject=row.hash, priority=Priority.LOW, request_id=job.request_id)
+            for row in rows
+        ]
         return Snooze(0.0, memo={"after": [rows[-1].due_at.isoformat(), rows[-1].hash]}, then=then)
 
     async def walk_titles(self, job: Job) -> Outcome:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from sqlalchemy import Row, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from longtake.catalogue.locks import make_posters
 from longtake.catalogue.new_titles import NAMES, NewTitle, merged
-from longtake.catalogue.poster_locks import make_posters
 from longtake.catalogue.poster_urls import LOCAL_PREFIX, PosterHosts, is_local, poster_hash
 from longtake.catalogue.removing import posters_of, remove_unused_posters
 from longtake.catalogue.tables import SUBJECT, SYNC, titles

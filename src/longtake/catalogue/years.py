@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, delete
+from sqlalchemy import ColumnElement, and_, delete, select, true
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.catalogue.asking import Asking
@@ -18,7 +18,8 @@ from longtake.catalogue.names import fold
 from longtake.catalogue.tables import YEAR, titles, tmdb_shows, tmdb_years
 from longtake.catalogue.troubles import note_trouble_of_many
 from longtake.db import Database, Transaction
-from longtake.db.dialects import NOW, POSTGRESQL, SQLITE
+from longtake.db.dialects import NOW, SQLITE
+from longtake.db.for_many import ForMany, Given
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
@@ -85,9 +86,7 @@ def _waits_for(year: int) -> ColumnElement[bool]:
 
 def _keep_shows(tx: Transaction, year: int, job_id: str, shows: Sequence[Show]) -> None:
     rows = {show.id: _row(show) for show in shows}
-    if not rows:
-        return
-    tx.execute(_KEEP[tx.dialect], [{"year": year, "fetched_by": job_id, **rows[one]} for one in sorted(rows)])
+    _KEEP.run(tx, [{"year": year, "fetched_by": job_id, **rows[one]} for one in sorted(rows)])
 
 
 def _row(show: Show) -> dict[str, Any]:
@@ -114,11 +113,13 @@ def _write_year(tx: Transaction, year: int, *, pages: int, error: str | None) ->
     tx.execute(insert.values(year=year, **values).on_conflict_do_update(index_elements=["year"], set_=values))
 
 
-def _keep(insert: Any) -> Any:
-    changing = ("folded_name", "name", "original_name", "language", "first_air_date", "popularity", "fetched_by")
-    change = {name: insert.excluded[name] for name in changing}
+def _keep(given: Given, dialect: str) -> Any:
+    insert = (sqlite if dialect == SQLITE else postgresql).insert(tmdb_shows)
+    # SQLite takes the conflict's ON for a join's where there is no condition.
+    insert = insert.from_select(list(given), select(*given.values()).where(true()))
+    change = {name: insert.excluded[name] for name in given if name not in tmdb_shows.primary_key.columns}
     return insert.on_conflict_do_update(index_elements=["year", "tmdb_id"], set_=change)
 
 
-#: Put together once: that takes longer than to run them.
-_KEEP = {SQLITE: _keep(sqlite.insert(tmdb_shows)), POSTGRESQL: _keep(postgresql.insert(tmdb_shows))}
+#: Put together once: that takes longer than to run it.
+_KEEP = ForMany(_keep, **{column.name: column.type for column in tmdb_shows.columns})

@@ -1,8 +1,9 @@
-"""Rows of pictures, locked: nobody removes or moves a picture while a title is pointed to it.
+"""Rows of pictures and titles, locked: nobody removes or moves a picture while a title is pointed to it.
 
 Whoever writes titles with posters, stores pictures or removes them, has the pictures' rows first: all at once, in order
-of hash, and before any title. So two of them cannot deadlock, and each sees what the one before it wrote. SQLite has
-one writer at a time and needs none of it; there the locks are left out of the statements.
+of hash, and before any title; whoever writes at many titles what was found has theirs in order of id. So two of them
+cannot deadlock, and each sees what the one before it wrote. SQLite has one writer at a time and needs none of it; there
+the locks are left out of the statements.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Row, select
+from sqlalchemy import ColumnElement, Row, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from longtake.catalogue.tables import POSTER, posters
+from longtake.catalogue.tables import POSTER, posters, titles
 from longtake.db.dialects import NOW, SQLITE
 from longtake.engine.control import cancel
 from longtake.engine.tables import jobs
@@ -29,6 +30,12 @@ def lock_posters(tx: Transaction, names: Iterable[str]) -> dict[str, Row[Any]]:
         return {}
     rows = tx.execute(select(posters).where(posters.c.hash.in_(wanted)).order_by(posters.c.hash).with_for_update())
     return {row.hash: row for row in rows}
+
+
+def lock_titles(tx: Transaction, which: ColumnElement[bool]) -> None:
+    """Keep others from changing the titles until we are done."""
+    if tx.dialect != SQLITE:
+        tx.execute(select(titles.c.id).where(which).order_by(titles.c.id).with_for_update())
 
 
 def make_posters(tx: Transaction, urls: Mapping[str, str], also: Iterable[str]) -> dict[str, Row[Any]]:
