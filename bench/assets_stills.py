@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from longtake.frames import Wish
+    from longtake.frames.wishes import Wish
 
 #: As the product asks its decoders; quality 1 of ffmpeg is what makes files of the same size as Pillow's 95.
 FILTER = "scale=960:540:force_original_aspect_ratio=increase,crop=960:540"
@@ -60,7 +60,7 @@ def spent() -> float:
 async def make_of_copies(folder: str, keys: list[str]) -> bytes:
     """Return the last of them."""
     from longtake.assets.ranged import StoredFile
-    from longtake.frames import Decoders
+    from longtake.frames.decoders import Decoders
     from longtake.settings import Settings
     from longtake.storage import open_storage
 
@@ -77,7 +77,7 @@ async def make_of_copies(folder: str, keys: list[str]) -> bytes:
 async def make_of_sources(urls: list[str]) -> None:
     from longtake.assets.ranged import opened_source
     from longtake.assets.spooling import Spools
-    from longtake.frames import Decoders
+    from longtake.frames.decoders import Decoders
     from longtake.net import HttpClient
 
     client, decoders, spools = HttpClient(allowed_addresses=["loopback"]), Decoders(1), Spools()
@@ -92,7 +92,7 @@ async def make_of_sources(urls: list[str]) -> None:
 
 def still() -> "Wish":
     from longtake.assets import stills
-    from longtake.frames import Wish
+    from longtake.frames.wishes import Wish
 
     return Wish("still", "video/mp4", stills.WIDTH, stills.HEIGHT, stills.QUALITY, stills.AT_SECONDS)
 

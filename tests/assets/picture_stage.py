@@ -22,7 +22,7 @@ from longtake.assets.previews import PREVIEW_LANE, Previews
 from longtake.assets.stills import Stills
 from longtake.assets.thumbnails import THUMBNAIL_LANE, Thumbnails
 from longtake.engine.tables import jobs
-from longtake.frames import Decoders
+from longtake.frames.decoders import Decoders
 from longtake.sandbox.clips import clip
 from tests.assets.stage import Source, Stage
 from tests.engine.stage import claim_lane, hire

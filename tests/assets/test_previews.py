@@ -11,7 +11,7 @@ from PIL import Image
 from longtake import Cancelled, Done, Fail, Retry, Snooze
 from longtake.asset_registry import MIRROR, PREVIEW, assets
 from longtake.assets import previews
-from longtake.frames import Decoders
+from longtake.frames.decoders import Decoders
 from tests.assets.picture_stage import CLIP, PictureStage, by_parts
 
 if TYPE_CHECKING:

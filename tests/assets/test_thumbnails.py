@@ -19,7 +19,7 @@ from longtake.app import Application
 from longtake.asset_registry import MIRROR, PREVIEW, THUMBNAIL, assets
 from longtake.assets import ranged, thumbnails
 from longtake.errors import SettingsError
-from longtake.frames import Decoders
+from longtake.frames.decoders import Decoders
 from longtake.settings import Settings
 from longtake.storage.s3 import S3Storage
 from longtake.storage.s3_address import parse_s3_url

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, cast
 
+from longtake.catalogue.locks import make_posters
 from longtake.catalogue.syncing import BUSY_SECONDS, Syncing
-from longtake.catalogue.tables import SYNC, SYNC_IDS, SYNC_POSTERS
+from longtake.catalogue.tables import POSTER, SEARCH, SYNC, SYNC_IDS, SYNC_POSTERS
 from longtake.catalogue.writing import request_sync
 from longtake.engine.kinds import JobKind
 from longtake.engine.outcomes import Done, Outcome
@@ -82,3 +83,18 @@ async def test_a_sync_asked_for_while_another_waits_for_a_walk_is_whole(
     await machine.end(SYNC_IDS)
     await machine.go_on()
     assert machine.begun == {SYNC_POSTERS: 3, SYNC_IDS: 2}
+
+
+async def test_a_syncs_posters_wait_for_everything_else(database: Database) -> None:
+    """There may be thousands of them: where nothing limits a lane, ids would come behind all posters."""
+    syncing = Syncing(database, cast("Tmdb", None))
+    kinds = [JobKind(SYNC_POSTERS, syncing.walk_posters), JobKind(POSTER, done), JobKind(SEARCH, done)]
+    engine = build(database, *kinds)
+    worker = database.run_blocking(hire)
+    await database.run(make_posters, {f"{number:016x}": f"https://pictures.test/{number}" for number in range(3)}, ())
+    await database.run(engine.enqueue, SYNC_POSTERS)
+    [walk] = await database.run(claim, engine, worker)
+    assert await database.run(finish, engine, walk, await syncing.walk_posters(walk))
+    await database.run(engine.enqueue, SEARCH)
+    claimed = await database.run(claim, engine, worker)
+    assert [job.kind for job in claimed] == [SYNC_POSTERS, SEARCH, POSTER, POSTER, POSTER]

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from longtake.errors import MediaRefused
-from longtake.frames import Decoders, Whole, Wish
 from longtake.frames.confinement import MACHINES
+from longtake.frames.decoder import Whole
+from longtake.frames.decoders import Decoders
+from longtake.frames.wishes import Wish
 
 PROGRAM = """
 import os, resource, socket

@@ -17,10 +17,11 @@ import pytest_asyncio
 from PIL import Image
 
 from longtake.errors import ConnectionLost, DecoderFailed, DecodersBusy, MediaRefused
-from longtake.frames import Decoders, Whole, Wish
 from longtake.frames import decoder as parent
+from longtake.frames.decoder import Whole
+from longtake.frames.decoders import Decoders
 from longtake.frames.reading import BLOCK
-from longtake.frames.wishes import MOST_PIXELS
+from longtake.frames.wishes import MOST_PIXELS, Wish
 from longtake.sandbox.clips import clip, film
 
 STILL = Wish("still", "video/mp4")
@@ -293,7 +294,28 @@ async def test_a_small_copy_has_the_whole_picture_and_comes_the_same_whether_its
     assert along.picture == asked.picture
     assert (along.bytes_read, asked.bytes_read) == (0, len(out.getvalue()))
     with Image.open(io.BytesIO(along.picture)) as small:
-        assert (small.format, small.size, along.width, along.height) == ("WEBP", (200, 283), 424, 600)
+        assert (small.format, small.size, along.width, along.height) == ("WEBP", (212, 300), 424, 600)
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        ((250, 375), (250, 375)),
+        ((251, 375), (200, 299)),
+        ((500, 750), (250, 375)),
+        ((780, 1170), (200, 300)),
+        ((40, 60), (40, 60)),
+        ((3_000, 100), (200, 7)),
+    ],
+)
+async def test_a_small_copy_is_about_as_large_as_was_wished(
+    decoders: Decoders, size: tuple[int, int], expected: tuple[int, int]
+) -> None:
+    out = io.BytesIO()
+    Image.linear_gradient("L").resize(size).convert("RGB").save(out, "JPEG")
+    made = await decoders.make(Wish("small", "image/jpeg", width=200, height=300), Whole(out.getvalue()))
+    with Image.open(io.BytesIO(made.picture)) as small:
+        assert (small.size, made.width, made.height) == (expected, *size)
 
 
 @pytest.mark.parametrize("body", [b"", b"\xff\xd8\xff", b"<html>"])

@@ -17,7 +17,9 @@ from av.video.stream import VideoStream
 from PIL import Image, ImageSequence, ImageStat
 
 from longtake.errors import DecodersBusy
-from longtake.frames import Decoders, Wish, videos
+from longtake.frames import videos
+from longtake.frames.decoders import Decoders
+from longtake.frames.wishes import Wish
 from longtake.sandbox.clips import clip
 from tests.frames.test_decoders import STILL, Bytes, Endless
 

@@ -34,7 +34,7 @@ from longtake.engine.kinds import JobKind
 from longtake.engine.lanes import Lane
 from longtake.engine.schedules import Schedule
 from longtake.errors import SettingsError
-from longtake.frames import Decoders
+from longtake.frames.decoders import Decoders
 from longtake.generation import routes as generation_routes
 from longtake.generation.attaching import Attaching
 from longtake.generation.checking import Checking

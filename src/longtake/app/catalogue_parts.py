@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from longtake.engine.engine import Engine
     from longtake.engine.kinds import JobKind
     from longtake.engine.schedules import Schedule
-    from longtake.frames import Decoders
+    from longtake.frames.decoders import Decoders
     from longtake.net import HttpClient
     from longtake.providers.trouble import Breaker
     from longtake.settings import Settings

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from longtake.errors import MediaRefused, ResultNotCopied
-from longtake.frames import Made, Wish
+from longtake.frames.wishes import Made, Wish
 from longtake.storage.media import JPEG, media_type
 
 if TYPE_CHECKING:
-    from longtake.frames import Decoders
+    from longtake.frames.decoders import Decoders
     from longtake.net import HttpClient
 
 #: Cloudflare fetches the video before it answers.

@@ -14,12 +14,12 @@ from longtake.engine.kinds import JobKind, Settlement, Steps
 from longtake.engine.lanes import Lane
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome
 from longtake.errors import AssetGone, DecodersBusy, LeaseLost, LongtakeError, MediaRefused, StorageError
-from longtake.frames import Wish
+from longtake.frames.wishes import Wish
 from longtake.storage.keys import preview_key
 
 if TYPE_CHECKING:
     from longtake.db import Database, Transaction
-    from longtake.frames import Decoders
+    from longtake.frames.decoders import Decoders
     from longtake.storage import Storage
 
 #: Few at once: they are the last thing that anybody waits for.

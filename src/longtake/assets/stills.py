@@ -11,7 +11,7 @@ from longtake.assets.ranged import StoredFile, opened_source
 from longtake.assets.sources import PlainSources, ResultSources
 from longtake.assets.spooling import Spools
 from longtake.errors import AssetGone, LongtakeError, MediaRefused, StorageError
-from longtake.frames import Made, Wish
+from longtake.frames.wishes import Made, Wish
 from longtake.storage.media import FIRST_BYTES, media_type
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from longtake.asset_registry import Asset
     from longtake.assets.cloudflare import CloudflareFrames
     from longtake.assets.ranged import RangedFile
-    from longtake.frames import Decoders
+    from longtake.frames.decoders import Decoders
     from longtake.net import HttpClient
     from longtake.storage import Storage
 

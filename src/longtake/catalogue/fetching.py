@@ -19,7 +19,9 @@ from longtake.errors import (
     PosterStatus,
     PosterUnreachable,
 )
-from longtake.frames import Decoders, Made, Whole, Wish
+from longtake.frames.decoder import Whole
+from longtake.frames.decoders import Decoders
+from longtake.frames.wishes import Made, Wish
 from longtake.providers.retry_after import header_seconds
 from longtake.storage.media import MediaType, media_type
 

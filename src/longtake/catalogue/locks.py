@@ -32,6 +32,14 @@ def lock_posters(tx: Transaction, names: Iterable[str]) -> dict[str, Row[Any]]:
     return {row.hash: row for row in rows}
 
 
+def lock_with_titles(tx: Transaction, names: Iterable[str]) -> None:
+    """Lock pictures and then all titles that point to them; at the driver, since every download passes here."""
+    if tx.dialect != SQLITE:
+        wanted = [sorted(names)]
+        tx.sql("SELECT FROM posters WHERE hash = ANY(%s) ORDER BY hash FOR UPDATE", wanted)
+        tx.sql("SELECT FROM titles WHERE poster_hash = ANY(%s) ORDER BY id FOR UPDATE", wanted)
+
+
 def lock_titles(tx: Transaction, which: ColumnElement[bool]) -> None:
     """Keep others from changing the titles until we are done."""
     if tx.dialect != SQLITE:

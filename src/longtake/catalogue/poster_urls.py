@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -35,13 +36,13 @@ class PosterHosts:
         url = url.strip()
         return _RESIZED.sub("", url, count=1) if self._is_bangumi(url) else url
 
-    def sizes(self, url: str) -> list[str]:
-        """Return the address, then those of the same picture in other sizes."""
+    def sizes(self, url: str) -> Iterator[str]:
+        """Yield the address, then those of the same picture in other sizes."""
+        yield url
         if self._is_bangumi(url):
-            return _in_sizes(url, _COVER, COVER_SIZES)
-        if _is_below(url, self.tmdb):
-            return _in_sizes(url, _STILL, STILL_SIZES)
-        return [url]
+            yield from _other_sizes(url, _COVER, COVER_SIZES)
+        elif _is_below(url, self.tmdb):
+            yield from _other_sizes(url, _STILL, STILL_SIZES)
 
     def is_asked_much(self, url: str) -> bool:
         """Say whether the address is Bangumi's or TMDB's, where most posters are: at others there are few."""
@@ -78,9 +79,9 @@ def _is_below(url: str, base: str) -> bool:
     return url.startswith(base.rstrip("/") + "/")
 
 
-def _in_sizes(url: str, pattern: re.Pattern[str], sizes: tuple[str, ...]) -> list[str]:
+def _other_sizes(url: str, pattern: re.Pattern[str], sizes: tuple[str, ...]) -> Iterator[str]:
     found = pattern.search(url)
-    if found is None:
-        return [url]
-    others = (pattern.sub(rf"\g<1>{size}\g<3>", url, count=1) for size in sizes if size != found[2])
-    return [url, *others]
+    if found is not None:
+        for size in sizes:
+            if size != found[2]:
+                yield pattern.sub(rf"\g<1>{size}\g<3>", url, count=1)

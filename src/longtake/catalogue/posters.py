@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping, Sequence
 
 from longtake.catalogue.fetching import Known, Picture, PosterFetcher
-from longtake.catalogue.locks import lock_posters, lock_titles
+from longtake.catalogue.locks import lock_with_titles
 from longtake.catalogue.poster_rows import (
     PosterRow,
     Stored,
@@ -22,7 +22,7 @@ from longtake.catalogue.poster_rows import (
     note_unchanged,
 )
 from longtake.catalogue.poster_urls import PosterHosts
-from longtake.catalogue.tables import POSTER, REMOVE, titles
+from longtake.catalogue.tables import POSTER, REMOVE
 from longtake.db import Database, Transaction
 from longtake.engine.jobs import Job, JobRequest
 from longtake.engine.kinds import Exponential, JobKind, Settlement
@@ -40,6 +40,7 @@ from longtake.errors import (
 )
 from longtake.gathered import Gathered
 from longtake.storage import NewObject, Storage
+from longtake.storage import Stored as StoredObject
 from longtake.storage.keys import poster_key
 from longtake.storage.media import GIF, JPEG, PNG, WEBP, MediaType, media_type
 
@@ -120,8 +121,7 @@ class Posters:
         """Write what became of the pictures; every title that points to one of them follows."""
         outcomes = {str(one.job.key): one.outcome for one in settlements}
         # Also so that titles which come in this moment are either seen here, or see what is written here.
-        lock_posters(tx, outcomes)
-        lock_titles(tx, titles.c.poster_hash.in_(outcomes))
+        lock_with_titles(tx, outcomes)
         stored = {name: one.data for name, one in outcomes.items() if isinstance(one.data, Stored)}
         unchanged = [name for name, one in outcomes.items() if one.data == "unchanged"]
         # Spread over a day, so that what was fetched together is not asked about together for ever.
@@ -148,12 +148,12 @@ class Posters:
     async def _keep(self, row: PosterRow, picture: Picture) -> Stored:
         """Write the picture and its small copy; the same bytes as before keep their name."""
         if row.file and row.thumbnail and picture.checksum == row.checksum:
-            return _stored(picture, row.file, row.thumbnail, row.version)
+            return _stored(picture, row.file, row.thumbnail, row.version, row.checksum)
         version = row.version + 1
         stem = _stem(row.hash, version)
         file, small = f"{stem}.{picture.media.extension}", f"{stem}-small.webp"
-        await self._put({file: (picture.body, picture.media), small: (picture.thumbnail, WEBP)})
-        return _stored(picture, file, small, version)
+        written = await self._put({file: (picture.body, picture.media), small: (picture.thumbnail, WEBP)})
+        return _stored(picture, file, small, version, written[0].checksum)
 
     async def _found_here(self, name: str) -> Stored | None:
         """Return the picture that lies in our storage under this name, whatever its ending, if it is whole."""
@@ -169,7 +169,8 @@ class Posters:
                 continue
             small = f"{name}-small.webp"
             await self._put({small: (made.picture, WEBP)})
-            return _stored(Picture(body, media, made.width, made.height, made.picture), files[key], small, 1)
+            picture = Picture(body, media, made.width, made.height, made.picture)
+            return _stored(picture, files[key], small, 1, picture.checksum)
         return None
 
     async def _there(self, keys: list[str]) -> list[str]:
@@ -187,10 +188,10 @@ class Posters:
         except StorageError as error:
             raise _unreadable(key, error) from None
 
-    async def _put(self, files: Mapping[str, tuple[bytes, MediaType]]) -> None:
+    async def _put(self, files: Mapping[str, tuple[bytes, MediaType]]) -> Sequence[StoredObject]:
         new = [NewObject(poster_key(file), body, kind.content_type, file) for file, (body, kind) in files.items()]
         try:
-            await self._storage.put_all(new)
+            return await self._storage.put_all(new)
         except StorageError as error:
             key = new[0].key
             raise PosterIo(f"{key} could not be written: {error.message}", operation="write", path=key) from None
@@ -200,13 +201,13 @@ def _unreadable(key: str, error: StorageError) -> PosterIo:
     return PosterIo(f"{key} could not be read: {error.message}", operation="read", path=key)
 
 
-def _stored(picture: Picture, file: str, small: str, version: int) -> Stored:
+def _stored(picture: Picture, file: str, small: str, version: int, checksum: str) -> Stored:
     return Stored(
         file,
         small,
         version,
         len(picture.body),
-        picture.checksum,
+        checksum,
         picture.width,
         picture.height,
         picture.url,

@@ -25,6 +25,7 @@ from longtake.db.dialects import NOW, later
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
+from longtake.gathered import Gathered
 from longtake.provider_lanes import act_on_trouble
 from longtake.providers.tmdb import Tmdb
 from longtake.providers.trouble import Trouble, without_key
@@ -70,7 +71,8 @@ class Searching:
     """Runs and settles searches."""
 
     def __init__(self, database: Database, tmdb: Tmdb, asking: Asking) -> None:
-        self._database = database
+        # Jobs begin many at a time.
+        self._titles = Gathered[str, Sought](lambda ids: database.read(find_sought, ids))
         self._tmdb = tmdb
         self._asking = asking
 
@@ -80,7 +82,7 @@ class Searching:
 
     async def run(self, job: Job) -> Outcome:
         """Search under the next of the title's names, or look at all names of a show that may be it."""
-        sought = await self._database.read(find_sought, str(job.key))
+        sought = await self._titles.ask(str(job.key))
         if sought is None:
             return Done()
         if not self._tmdb.configured:
@@ -135,13 +137,14 @@ class Searching:
             tx.execute(update(titles).where(*unchosen).values(tmdb_due_at=rest, tmdb_looked_up_at=NOW))
 
 
-def find_sought(tx: Transaction, title_id: str) -> Sought | None:
-    """Return what to search by; None when the title is gone or needs no search any more."""
-    row = tx.execute(_FIND, {"title": title_id}).first()
-    if row is None:
-        return None
-    names = {fold(name): name for column in reversed(NAMES) if (name := getattr(row, column))}
-    return Sought(list(reversed(names.values())), row.year) if names else None
+def find_sought(tx: Transaction, title_ids: Sequence[str]) -> dict[str, Sought]:
+    """Return what to search by; left out are titles that are gone, or need no search any more."""
+    found = {}
+    for row in tx.execute(_FIND, {"titles": title_ids}):
+        names = {fold(name): name for column in reversed(NAMES) if (name := getattr(row, column))}
+        if names:
+            found[str(row.id)] = Sought(list(reversed(names.values())), row.year)
+    return found
 
 
 def read_progress(memo: dict[str, Any], sought: Sought) -> Progress:
@@ -166,6 +169,6 @@ def _merged(before: Sequence[Candidate], more: Sequence[Candidate]) -> list[Cand
 
 
 #: Put together once: that takes longer than to run it.
-_FIND = select(*(titles.c[one] for one in (*NAMES, "year"))).where(
-    titles.c.id == bindparam("title"), titles.c.tmdb_due_at <= NOW
+_FIND = select(*(titles.c[one] for one in ("id", *NAMES, "year"))).where(
+    titles.c.id.in_(bindparam("titles", expanding=True)), titles.c.tmdb_due_at <= NOW
 )

@@ -2,10 +2,6 @@
 
 A decoder sees bytes of strangers: it gets neither an address nor a file, only what it asks its parent for by place and
 length, under limits of processor time, memory and time of day. If it dies, the worker lives.
+
+Nothing is imported here: a decoder's process loads this file too, and needs nothing of its parent's side.
 """
-
-from longtake.frames.decoder import Source, Whole
-from longtake.frames.decoders import Decoders
-from longtake.frames.wishes import Made, Wish
-
-__all__ = ["Decoders", "Made", "Source", "Whole", "Wish"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import orjson
@@ -18,8 +18,8 @@ from longtake.frames.wishes import Made, Wish
 
 log = structlog.get_logger(__name__)
 
-#: Then a decoder is replaced: whatever a library leaks ends with it.
-WISHES_EACH = 2_000
+#: Then a decoder is replaced: whatever a library leaks ends with it. A frame of a video leaves some 12 KB behind.
+WISHES_EACH = 10_000
 STOP_SECONDS = 2.0
 #: No settings, no keys: what the child does not have it cannot give away. Memory of one picture is kept for the next:
 #: to get it anew from the system, page by page, takes a third of the time that a poster takes.
@@ -75,7 +75,7 @@ class Decoder:
     def tell(self, wish: Wish, source: Source, processor_seconds: float) -> None:
         """Say what is wanted of a file."""
         self._told += 1
-        told = {**asdict(wish), "size": source.size, "processor_seconds": processor_seconds}
+        told = {**wish.as_dict(), "size": source.size, "processor_seconds": processor_seconds}
         self._say(told, source.body if isinstance(source, Whole) else b"")
 
     async def answer(self, source: Source) -> Made:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PLACE_SECONDS = 15.0
 #: How many files in memory a decoder is told of at once, and how many bytes, where there are several. Between two that
 #: it is told of singly it waits for its parent, which has others to hear; that took longer than a poster.
-FILES_AT_ONCE = 8
+FILES_AT_ONCE = 16
 BYTES_AT_ONCE = 512 * 1024
 
 

@@ -20,6 +20,9 @@ PICTURES = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP", "ima
 BACKGROUND = (255, 255, 255)
 #: How many times as large as what is made of it a picture is unpacked at least; lists of small ones need no more.
 SPARE = {"still": 2, "small": 1}
+#: A small copy may be so many times as large as was wished. Many are, once unpacked at a fraction of their own size:
+#: to scale them by that little would take a third of all the time, and blur them.
+NEARLY = 1.25
 
 Answer = tuple[dict[str, Any], bytes, bytes]
 BinaryFile = RemoteFile | io.BytesIO
@@ -115,7 +118,8 @@ def to_jpeg(picture: Image.Image, quality: int) -> bytes:
 
 
 def _fitting_webp(picture: Image.Image, wish: dict[str, Any]) -> bytes:
-    picture.thumbnail((wish["width"], wish["height"]), Image.Resampling.BICUBIC)
+    if picture.width > wish["width"] * NEARLY or picture.height > wish["height"] * NEARLY:
+        picture.thumbnail((wish["width"], wish["height"]), Image.Resampling.BICUBIC)
     out = io.BytesIO()
     # Lists have many of them: a little larger, made in half the time.
     picture.save(out, "WEBP", quality=wish["quality"], method=2)

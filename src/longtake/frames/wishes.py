@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 #: No picture with more pixels than this is ever unpacked.
 MOST_PIXELS = 50_000_000
@@ -17,7 +17,8 @@ class Wish:
 
     `still`: a JPEG of one frame, filling width and height, and a placeholder of a few bytes. `preview`: a short
     animated WebP. `check`: the certainty that every pixel of a picture can be decoded, or that a video has one frame.
-    `small`: the same certainty, and a WebP of the whole picture that fits into width and height; of pictures only.
+    `small`: the same certainty, and a WebP of the whole picture that fits into width and height, or nearly (it may be a
+    quarter larger); of pictures only.
     """
 
     what: Literal["still", "preview", "check", "small"]
@@ -29,6 +30,10 @@ class Wish:
     #: Where in a video the frame is taken, in seconds.
     at: float = 0.1
     frames: int = 12
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as it is told to a decoder; unlike `asdict` nothing is copied."""
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True)

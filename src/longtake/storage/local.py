@@ -58,12 +58,13 @@ class LocalStorage(Storage):
         )
         self._whole = WholeFiles(self._incoming, self._writers, self._clearly)
 
-    async def put(self, key: str, body: bytes, content_type: str, *, file_name: str | None = None) -> Stored:  # noqa: ARG002
-        [checksum] = await self._whole.put([(self._path(key), body)])
-        return Stored(key, len(body), checksum)
+    async def put(self, key: str, body: bytes, content_type: str, *, file_name: str | None = None) -> Stored:
+        [stored] = await self.put_all([NewObject(key, body, content_type, file_name)])
+        return stored
 
-    async def put_all(self, objects: Sequence[NewObject]) -> None:
-        await self._whole.put([(self._path(one.key), one.body) for one in objects])
+    async def put_all(self, objects: Sequence[NewObject]) -> Sequence[Stored]:
+        checksums = await self._whole.put([(self._path(one.key), one.body) for one in objects])
+        return [Stored(one.key, len(one.body), checksum) for one, checksum in zip(objects, checksums, strict=True)]
 
     async def put_stream(
         self,

@@ -17,10 +17,10 @@ from longtake.storage.keys import check_key
 from longtake.storage.s3_errors import translated
 from longtake.storage.s3_uploads import S3Keys, S3Uploads, keys_of_environment
 from longtake.storage.source import EqualParts, UploadStopped
-from longtake.storage.storage import PART_BYTES, Facts, NewObject, Storage, Stored
+from longtake.storage.storage import PART_BYTES, Facts, Storage, Stored
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
     from datetime import datetime
 
     from obstore import ObjectMeta
@@ -86,10 +86,6 @@ class S3Storage(Storage):
                 self._store, key, body, attributes=_attributes(content_type, file_name), use_multipart=False
             )
         return Stored(key, len(body), hashlib.sha256(body).hexdigest())
-
-    async def put_all(self, objects: Sequence[NewObject]) -> None:
-        puts = (self.put(one.key, one.body, one.content_type, file_name=one.file_name) for one in objects)
-        await asyncio.gather(*puts)
 
     async def put_stream(
         self,

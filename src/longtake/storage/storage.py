@@ -63,10 +63,10 @@ class Storage(ABC):
     async def put(self, key: str, body: bytes, content_type: str, *, file_name: str | None = None) -> Stored:
         """Write an object; the same key again replaces it. ``file_name`` is what browsers save it as."""
 
-    async def put_all(self, objects: Sequence[NewObject]) -> None:
-        """Write objects that belong together; one that fails leaves those before it, which are whole."""
-        for one in objects:
-            await self.put(one.key, one.body, one.content_type, file_name=one.file_name)
+    async def put_all(self, objects: Sequence[NewObject]) -> Sequence[Stored]:
+        """Write objects that belong together; one that fails may leave others, which are whole."""
+        puts = (self.put(one.key, one.body, one.content_type, file_name=one.file_name) for one in objects)
+        return await asyncio.gather(*puts)
 
     @abstractmethod
     async def put_stream(

@@ -109,8 +109,8 @@ class WholeFiles:
 
     def _write(self, puts: Sequence[_Put]) -> None:
         try:
-            # All bytes before the first wait for the disk: then it is one for all, or nearly.
-            for step in (self._bring, self._name):
+            # All bytes are on their way before the first wait for the disk: then it is one for all, or nearly.
+            for step in (self._bring, self._send, self._name):
                 for put in puts:
                     put.attempt(step, self._clearly)
             self._keep_names([put for put in puts if put.error is None])
@@ -125,6 +125,10 @@ class WholeFiles:
             put.incoming.append(incoming)
             self._folder.begin(incoming)
             incoming.write([body])
+
+    def _send(self, put: _Put) -> None:
+        for incoming in put.incoming:
+            incoming.flush_soon()
 
     def _name(self, put: _Put) -> None:
         for incoming, (target, _body) in zip(put.incoming, put.files, strict=True):

@@ -1,0 +1,104 @@
+"""Files in memory, handed to decoders several at a time: nobody is harmed by the others."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from PIL import Image
+
+from longtake.errors import DecoderFailed, DecodersBusy, MediaRefused
+from longtake.frames import decoder as parent
+from longtake.frames.decoder import Whole
+from longtake.frames.decoders import FILES_AT_ONCE, Decoders
+from longtake.frames.wishes import Wish
+from tests.frames.test_decoders import STILL, Endless
+
+SMALL = Wish("small", "image/jpeg", width=200, height=300, quality=75)
+
+
+@pytest_asyncio.fixture
+async def decoders() -> AsyncIterator[Decoders]:
+    made = Decoders(1, wall_seconds=30.0)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def posters() -> list[Whole]:
+    """A few more than a decoder is told of at once, no two alike."""
+    found = []
+    for number in range(FILES_AT_ONCE + 4):
+        out = io.BytesIO()
+        Image.new("RGB", (40 + number, 60), (10 * number, 0, 0)).save(out, "JPEG")
+        found.append(Whole(out.getvalue()))
+    return found
+
+
+async def test_files_that_are_handed_over_together_each_have_their_own_answer(
+    decoders: Decoders, posters: list[Whole]
+) -> None:
+    broken = Whole(posters[0].body[:100])
+    files = [*posters[:3], broken, *posters[3:]]
+    answers = await asyncio.gather(*(decoders.make(SMALL, one) for one in files), return_exceptions=True)
+    assert [getattr(one, "width", type(one)) for one in answers] == [40, 41, 42, MediaRefused, *range(43, 52)]
+    assert len(decoders._idle) == 1
+
+
+DEADLY_CHILD = """
+import sys
+from longtake.frames.messages import pack, receive
+while True:
+    told, body = receive(sys.stdin.buffer)
+    if body == b"deadly":
+        sys.exit(9)
+    facts = {"width": len(body), "height": 1, "duration_seconds": None}
+    sys.stdout.buffer.write(pack({"made": facts, "placeholder": 0}))
+    sys.stdout.buffer.flush()
+"""
+
+
+async def test_only_the_file_a_decoder_died_of_has_failed(decoders: Decoders, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parent, "COMMAND", (sys.executable, "-I", "-c", DEADLY_CHILD))
+    files = [b"x", b"deadly", b"xx", b"xxx", b"deadly", b"xxxxx"]
+    answers = await asyncio.gather(*(decoders.make(SMALL, Whole(one)) for one in files), return_exceptions=True)
+    assert [getattr(one, "width", type(one)) for one in answers] == [1, DecoderFailed, 2, 3, DecoderFailed, 5]
+
+
+async def test_whoever_gives_up_takes_nothing_from_those_handed_over_with_it(
+    decoders: Decoders, posters: list[Whole]
+) -> None:
+    tasks = [asyncio.create_task(decoders.make(SMALL, one)) for one in posters]
+    await asyncio.sleep(0)
+    for task in tasks[::2]:
+        task.cancel()
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [getattr(one, "width", None) for one in answers[1::2]] == [41, 43, 45, 47, 49, 51]
+    assert {type(one) for one in answers[::2]} == {asyncio.CancelledError}
+    assert (await decoders.make(SMALL, posters[0])).width == 40
+
+
+async def test_files_in_memory_wait_for_a_decoder_only_so_long(posters: list[Whole]) -> None:
+    decoders = Decoders(1, place_seconds=0.05)
+    first = asyncio.create_task(decoders.make(STILL, Endless(b"x" * 1000)))
+    await asyncio.sleep(0)
+    with pytest.raises(DecodersBusy):
+        await decoders.make(SMALL, posters[0])
+    first.cancel()
+    await asyncio.wait([first])
+    assert (await decoders.make(SMALL, posters[0])).width == 40
+    await decoders.close()
+
+
+async def test_a_decoder_that_cannot_be_started_is_told_to_all_who_wait(
+    decoders: Decoders, posters: list[Whole], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(parent, "COMMAND", ("/nowhere/at/all",))
+        answers = await asyncio.gather(*(decoders.make(SMALL, one) for one in posters), return_exceptions=True)
+        assert {type(one) for one in answers} == {FileNotFoundError}
+    assert (await decoders.make(SMALL, posters[0])).width == 40
