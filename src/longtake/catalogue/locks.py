@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Row, select
+from sqlalchemy import Row, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from longtake.catalogue.tables import POSTER, posters, titles
+from longtake.catalogue.tables import POSTER, posters
 from longtake.db.dialects import NOW, SQLITE
 from longtake.engine.control import cancel
 from longtake.engine.tables import jobs
@@ -40,10 +40,10 @@ def lock_with_titles(tx: Transaction, names: Iterable[str]) -> None:
         tx.sql("SELECT FROM titles WHERE poster_hash = ANY(%s) ORDER BY id FOR UPDATE", wanted)
 
 
-def lock_titles(tx: Transaction, which: ColumnElement[bool]) -> None:
-    """Keep others from changing the titles until we are done."""
+def lock_titles(tx: Transaction, title_ids: Iterable[str]) -> None:
+    """Lock titles, all that will be written at once."""
     if tx.dialect != SQLITE:
-        tx.execute(select(titles.c.id).where(which).order_by(titles.c.id).with_for_update())
+        tx.sql("SELECT FROM titles WHERE id = ANY(%s::uuid[]) ORDER BY id FOR UPDATE", [list(title_ids)])
 
 
 def make_posters(tx: Transaction, urls: Mapping[str, str], also: Iterable[str]) -> dict[str, Row[Any]]:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 from sqlalchemy import BigInteger, Float, Row, Text, Update, cast, literal, or_, select, update
 
-from longtake.catalogue.locks import lock_titles
 from longtake.catalogue.names import fold
 from longtake.catalogue.scoring import Candidate, rank
 from longtake.catalogue.tables import titles, tmdb_shows, tmdb_years
@@ -110,18 +109,12 @@ def _show(row: Row[Any]) -> Show:
 
 
 def write_found(tx: Transaction, found: Mapping[str, int], how: str) -> None:
-    """Write the ids that were found; a person's choice stays."""
-    if not found:
-        return
-    lock_titles(tx, titles.c.id.in_(found))
+    """Write the ids that were found, at titles that are locked; a person's choice stays."""
     _FOUND.run(tx, [{"title": title, "show": show, "how": how} for title, show in found.items()])
 
 
 def write_doubtful(tx: Transaction, doubtful: Mapping[str, Sequence[Candidate]]) -> None:
     """Write from what a person may choose; with no candidate at all it is only noted that nothing was found."""
-    if not doubtful:
-        return
-    lock_titles(tx, titles.c.id.in_(doubtful))
     _DOUBTFUL.run(tx, [{"title": title, "candidates": _as_json(some)} for title, some in doubtful.items()])
 
 

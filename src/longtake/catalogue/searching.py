@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import Float, bindparam, literal, select, update
 
 from longtake.catalogue.asking import Asking
+from longtake.catalogue.locks import lock_titles
 from longtake.catalogue.matching import REST_SECONDS, write_doubtful, write_found
 from longtake.catalogue.names import fold
 from longtake.catalogue.new_titles import NAMES
@@ -113,6 +114,7 @@ class Searching:
 
     def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
         """Write what was found, what is in doubt, and what went wrong."""
+        lock_titles(tx, [str(one.job.key) for one in settlements])
         found: dict[str, int] = {}
         doubtful: dict[str, Sequence[Candidate]] = {}
         failed: dict[str, Fail] = {}

@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import or_, select
 
+from longtake.catalogue.locks import lock_titles
 from longtake.catalogue.matching import Looked, due_titles, look_into_lists, write_doubtful, write_found
 from longtake.catalogue.tables import POSTER, SEARCH, SYNC, SYNC_IDS, SYNC_POSTERS, YEAR, posters
 from longtake.db import Database, Transaction
@@ -114,9 +115,10 @@ class Syncing:
     def settle_ids(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
         """Write what the lists had."""
         for one in settlements:
-            if isinstance(one.outcome.data, Looked):
-                write_found(tx, one.outcome.data.found, "title")
-                write_doubtful(tx, one.outcome.data.doubtful)
+            if isinstance(looked := one.outcome.data, Looked):
+                lock_titles(tx, [*looked.found, *looked.doubtful])
+                write_found(tx, looked.found, "title")
+                write_doubtful(tx, looked.doubtful)
 
 
 def due_posters(tx: Transaction, after: Sequence[Any] | None, limit: int) -> list[Any]:
