@@ -64,8 +64,6 @@ def find_posters(tx: Transaction, names: Sequence[str]) -> dict[str, PosterRow]:
 
 def note_stored(tx: Transaction, stored: Mapping[str, Stored], check_seconds: float) -> None:
     """Write that pictures are ours; titles point there from now on."""
-    if not stored:
-        return
     _STORE.run(tx, [{"hash": name, "seconds": check_seconds, **_columns(one)} for name, one in stored.items()])
     here = {name: (LOCAL_PREFIX + one.file, LOCAL_PREFIX + one.thumbnail) for name, one in stored.items()}
     _POINT.run(tx, [{"hash": name, "file": file, "thumbnail": small} for name, (file, small) in here.items()])

@@ -75,12 +75,13 @@ def _of_picture(wish: dict[str, Any], file: BinaryFile) -> Answer:
         raise broken() from None
     if wish["what"] == "check":
         return facts, b"", b""
-    upright = ImageOps.exif_transpose(picture)
-    if upright.size != picture.size and upright.width == picture.height:
+    before = picture.size
+    ImageOps.exif_transpose(picture, in_place=True)
+    if picture.size != before:
         facts |= {"width": facts["height"], "height": facts["width"]}
     if wish["what"] == "small":
-        return facts, _fitting_webp(_flat(upright), wish), b""
-    still = cover(_flat(upright), wish["width"], wish["height"])
+        return facts, _fitting_webp(_flat(picture), wish), b""
+    still = cover(_flat(picture), wish["width"], wish["height"])
     return facts, to_jpeg(still, wish["quality"]), placeholder_of(still)
 
 
@@ -139,4 +140,4 @@ def _flat(picture: Image.Image) -> Image.Image:
         solid = picture.convert("RGBA")
         ground = Image.new("RGBA", solid.size, (*BACKGROUND, 255))
         return Image.alpha_composite(ground, solid).convert("RGB")
-    return picture.convert("RGB")
+    return picture if picture.mode == "RGB" else picture.convert("RGB")
