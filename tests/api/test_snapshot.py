@@ -123,8 +123,10 @@ def test_a_snapshot_is_one_moment_while_everything_moves(either_api: Api) -> Non
 
     def move() -> None:
         while not stop.is_set():
-            task = either_api.generate(user=user).json["id"]
-            either_api.ask("POST", f"/v1/tasks/{task}/cancel", user=user)
+            made = either_api.generate(user=user)
+            assert made.status == 202, made.body
+            cancelled = either_api.ask("POST", f"/v1/tasks/{made.json['id']}/cancel", user=user)
+            assert cancelled.status == 200, cancelled.body
 
     movers = [threading.Thread(target=move) for _ in range(3)]
     for mover in movers:
