@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake.errors import StorageFull, StorageRefused, StorageUnavailable
-from longtake.storage import NewObject, flushing, incoming
+from longtake.storage import NewObject, flushing
 from longtake.storage.incoming import Incoming
 from longtake.storage.incoming_folder import INCOMING
 from longtake.storage.local import LocalStorage
@@ -54,17 +54,20 @@ async def test_what_is_on_its_way_in_is_neither_listed_nor_left_behind(folder: P
     assert list((folder / INCOMING).iterdir()) == []
 
 
-async def test_the_bytes_are_on_the_disk_before_the_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps: list[str] = []
-    fsync, target = os.fsync, folder / KEY
+async def test_the_bytes_of_all_are_on_the_disk_before_the_first_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[int] = []
+    fsync = os.fsync
 
     def noted(descriptor: int) -> None:
-        steps.append(f"sync {target.exists()}")
+        steps.append(len(list(folder.glob("posters/*"))))
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", noted)
-    await LocalStorage(folder).put(KEY, b"x", "image/png")
-    assert steps == ["sync False", "sync True", "sync True"]
+    files = [NewObject(f"posters/{name}", b"x", "image/png") for name in ("a.png", "b.png")]
+    await LocalStorage(folder).put_all(files)
+    assert steps == [0, 0, 2, 2], "two files, then the folder with their names, then its own name"
 
 
 async def test_names_are_brought_to_the_disk_once_for_all_files_and_the_folders_own_only_when_it_is_new(
@@ -232,7 +235,7 @@ async def test_a_file_is_not_let_go_of_while_it_is_brought_to_the_disk(
         yield b"x" * 2_000_000
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(incoming, "_flush_data", slowly)
+    monkeypatch.setattr(os, "fsync", slowly)
     putting = asyncio.create_task(LocalStorage(folder).put_stream(KEY, endless(), "", most_bytes=10**9))
     assert await asyncio.to_thread(begun.wait, 20)
     putting.cancel()

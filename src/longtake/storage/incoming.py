@@ -11,9 +11,6 @@ from longtake.storage.held import HeldFile, write_all
 #: How often a folder may vanish between being made and being used.
 RENAMES = 20
 
-#: Not every system has it; what else fsync brings to the disk is only the file's times.
-_flush_data = getattr(os, "fdatasync", os.fsync)
-
 
 class Incoming(HeldFile):
     """Used by one thread at a time, but for ``flush``, which may run beside ``write``."""
@@ -21,6 +18,9 @@ class Incoming(HeldFile):
     def __init__(self, path: Path) -> None:
         super().__init__(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         self._hash = hashlib.sha256()
+        self._written = 0
+        #: How many bytes are on the disk; the file itself is not there before the first flush.
+        self._flushed = -1
         self._has_name = False
 
     def begin(self) -> None:
@@ -39,7 +39,9 @@ class Incoming(HeldFile):
             for piece in pieces:
                 self._hash.update(piece)
             write_all(descriptor, pieces)
-        return sum(map(len, pieces))
+        size = sum(map(len, pieces))
+        self._written += size
+        return size
 
     def flush_soon(self) -> None:
         """Have the system begin to bring what was written to the disk, and wait for nothing.
@@ -54,12 +56,15 @@ class Incoming(HeldFile):
     def flush(self) -> None:
         """Bring what was written so far to the disk."""
         with self.used() as descriptor:
-            _flush_data(descriptor)
+            written = self._written
+            os.fsync(descriptor)
+            self._flushed = written
 
     def become(self, target: Path) -> bool:
         """Give the file its name, once its bytes are on the disk; say whether its folder had to be made."""
-        with self.used() as descriptor:
-            os.fsync(descriptor)
+        if self._flushed < self._written:
+            self.flush()
+        with self.used():
             # Of one that was let go of meanwhile nobody would hear.
             return not self.unwanted and self._rename(target)
 

@@ -109,8 +109,9 @@ class WholeFiles:
 
     def _write(self, puts: Sequence[_Put]) -> None:
         try:
-            # All bytes are on their way before the first wait for the disk: then it is one for all, or nearly.
-            for step in (self._bring, self._send, self._name):
+            # All bytes are on their way before the first wait for the disk, and none gets its name before the last:
+            # then it is one wait for all, or nearly.
+            for step in (self._bring, self._send, self._flush, self._name):
                 for put in puts:
                     put.attempt(step, self._clearly)
             self._keep_names([put for put in puts if put.error is None])
@@ -129,6 +130,10 @@ class WholeFiles:
     def _send(self, put: _Put) -> None:
         for incoming in put.incoming:
             incoming.flush_soon()
+
+    def _flush(self, put: _Put) -> None:
+        for incoming in put.incoming:
+            incoming.flush()
 
     def _name(self, put: _Put) -> None:
         for incoming, (target, _body) in zip(put.incoming, put.files, strict=True):
