@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake import Database, Lane, Worker
+from longtake import Database, Done, Lane, Worker
 from longtake.engine.claims import Claim
 from longtake.engine.leases import register_worker
 from longtake.engine.queue import PutBack
 from tests.engine.stage import Stage, claim_lane
 
 if TYPE_CHECKING:
+    from longtake import Job, Outcome
     from longtake.engine.verdicts import Verdict
 
 
@@ -73,6 +74,37 @@ async def test_its_time_has_to_come(database: Database, slow: list[Lane]) -> Non
     assert one.task is None
     await stage.until(lambda: len(stage.started) == 1)
     assert stage.engine.clock.monotonic() - now >= 0.05
+
+
+async def test_what_prepares_is_begun_at_once_and_waits_for_its_time_itself(
+    database: Database, slow: list[Lane]
+) -> None:
+    stage = Stage(database, lanes=slow, lane="slow", prepares=True)
+    clock = stage.engine.clock
+    asked: list[tuple[bool, float]] = []
+
+    async def read_and_ask(job: Job) -> Outcome:
+        asked.append((await job.wait_for_permit(clock), clock.monotonic()))
+        return Done()
+
+    stage.handler = read_and_ask
+    worker, claim = await claimed(database, stage)
+    now = clock.monotonic()
+    worker.hand.take(Claim(claim.jobs, starts=[0.05], lifetime=10.0, counted_from=now), now)
+    [one] = worker.hand.all()
+    assert one.task is not None
+    await conclude(worker)
+    [(permitted, asked_at)] = asked
+    assert permitted
+    assert asked_at >= now + 0.05
+
+
+async def test_what_prepares_for_too_long_learns_that_its_permit_is_over(database: Database, slow: list[Lane]) -> None:
+    stage = Stage(database, lanes=slow, lane="slow", prepares=True)
+    _worker, claim = await claimed(database, stage)
+    [job] = claim.jobs
+    job.permitted_until = stage.engine.clock.monotonic() - 0.001
+    assert not await job.wait_for_permit(stage.engine.clock)
 
 
 async def test_a_database_whose_claims_take_longer_than_a_permit_lives_still_lets_jobs_start(

@@ -31,7 +31,7 @@ class Asking:
 
         A job that took so long to find out what to ask for that its permit is over asks for another one.
         """
-        if self.clock.monotonic() > job.permitted_until:
+        if not await job.wait_for_permit(self.clock):
             return Snooze(0.0)
         try:
             found = await request(*arguments)

@@ -79,7 +79,7 @@ class Searching:
 
     def kind(self) -> JobKind:
         """Return the job kind."""
-        return JobKind(SEARCH, self.run, self.settle, lane=self._tmdb.lane.name, time_limit=30.0)
+        return JobKind(SEARCH, self.run, self.settle, lane=self._tmdb.lane.name, time_limit=30.0, prepares=True)
 
     async def run(self, job: Job) -> Outcome:
         """Search under the next of the title's names, or look at all names of a show that may be it."""

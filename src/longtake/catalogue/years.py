@@ -46,7 +46,7 @@ class Years:
 
     def kind(self) -> JobKind:
         """Return the job kind."""
-        return JobKind(YEAR, self.run, self.settle, lane=self._tmdb.lane.name, time_limit=30.0)
+        return JobKind(YEAR, self.run, self.settle, lane=self._tmdb.lane.name, time_limit=30.0, prepares=True)
 
     async def run(self, job: Job) -> Outcome:
         """Ask for the next page, unless another job has fetched the list since this one was asked for."""

@@ -86,13 +86,17 @@ class Hand:
                 self._begin(one)
 
     def _begin_on_time(self, one: InHand, claim: Claim, starts_in: float, lifetime: float) -> None:
-        """Start a job at its permit's time; if that is missed by more than its lifetime, it is given back.
+        """Start a job at its permit's time, or have it prepare; missed by more than its lifetime, it is given back.
 
         The claim's transaction had begun when it was counted from, so a start is never too early; lateness is
         counted from before the claim was sent, so it is never measured too small.
         """
         one.start_by, one.timed = one.claimed_at + starts_in + lifetime, True
         one.job.permitted_until = one.start_by
+        if one.kind.prepares:
+            one.job.permitted_from = claim.counted_from + starts_in
+            self._begin(one)
+            return
 
         def begin_when_permitted() -> None:
             if self._jobs.get(one.job.id) is not one:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime
 
+    from longtake.clock import Clock
     from longtake.db import Transaction
 
     ProgressWriter = Callable[..., Awaitable[bool]]
@@ -108,8 +110,19 @@ class Job:
     created_at: datetime
     due_at: datetime
     progress_writer: ProgressWriter | None = None
-    #: Until when its lane permits what it is about to ask for (monotonic); a handler that reads first looks again then.
+    #: From when to when its lane permits what it is about to ask for (monotonic).
+    permitted_from: float = -math.inf
     permitted_until: float = math.inf
+
+    async def wait_for_permit(self, clock: Clock) -> bool:
+        """Wait for the time at which its lane permits the call; say whether that has not passed meanwhile.
+
+        For a handler that reads before it calls. One whose kind `prepares` is begun early, and has to.
+        """
+        # Looked at again each time: timers of the event loop may be a little early.
+        while (wait := self.permitted_from - clock.monotonic()) > 0:  # noqa: ASYNC110 - nobody could tell of it
+            await asyncio.sleep(wait)
+        return clock.monotonic() <= self.permitted_until
 
     async def progress(
         self, function: Callable[[Transaction, *Ts], None], *arguments: *Ts, at_once: bool = False

@@ -81,6 +81,8 @@ class JobKind:
     max_attempts: int = 5
     back_off: BackOff = field(default_factory=Exponential)
     back_off_by_code: Mapping[str, BackOff] = field(default_factory=dict)
+    #: Its handler is begun before its lane permits it, to read what it needs, and calls `job.wait_for_permit` itself.
+    prepares: bool = False
 
     def __post_init__(self) -> None:
         problem = self._problem()
