@@ -74,7 +74,7 @@ class WholeFiles:
         self._writing = 0
 
     async def put(self, files: Sequence[tuple[Path, bytes]]) -> list[str]:
-        """Write files; return their checksums. One that fails leaves those before it, which are whole."""
+        """Write files; return their checksums. When one fails, those before it may be there, whole."""
         put = _Put(files, asyncio.get_running_loop().create_future())
         self._waiting.append(put)
         self._write_next()
