@@ -75,6 +75,13 @@ async def test_only_the_file_a_decoder_died_of_has_failed(decoders: Decoders, mo
     assert [getattr(one, "width", type(one)) for one in answers] == [1, DecoderFailed, 2, 3, DecoderFailed, 5]
 
 
+async def test_whoever_comes_when_the_last_file_was_just_answered_is_served_as_well(posters: list[Whole]) -> None:
+    decoders = Decoders(1, place_seconds=3.0)
+    widths = [(await decoders.make(SMALL, one)).width for one in posters[:3]]
+    await decoders.close()
+    assert widths == [40, 41, 42]
+
+
 async def test_whoever_gives_up_takes_nothing_from_those_handed_over_with_it(
     decoders: Decoders, posters: list[Whole]
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from longtake.errors import StorageFull, StorageUnavailable
 from longtake.storage import NewObject
-from longtake.storage.incoming_folder import INCOMING
+from longtake.storage.incoming_folder import INCOMING, IncomingFolder
 from longtake.storage.local import LocalStorage
 from longtake.storage.whole_files import TOGETHER, WRITING
 from tests.storages import until
@@ -115,6 +115,18 @@ async def test_names_that_did_not_reach_the_disk_are_told_to_all_whose_they_are(
     disk.go_on.set()
     answers = await asyncio.gather(*first, *more, return_exceptions=True)
     assert {type(one) for one in answers} == {StorageUnavailable}
+
+
+async def test_what_nobody_thought_of_is_not_told_as_success(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class UnthoughtOfError(BaseException):
+        pass
+
+    def fail(*_arguments: object) -> None:
+        raise UnthoughtOfError
+
+    monkeypatch.setattr(IncomingFolder, "keep_names", fail)
+    with pytest.raises(UnthoughtOfError):
+        await LocalStorage(folder).put("posters/1.jpg", b"1", "image/jpeg")
 
 
 async def test_whoever_is_stopped_before_its_turn_writes_nothing(folder: Path, disk: HeldDisk) -> None:

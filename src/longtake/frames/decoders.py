@@ -91,7 +91,8 @@ class Decoders:
             async with asyncio.timeout(self._place_seconds) as patience:
                 asked = _Asked(wish, source, asyncio.get_running_loop().create_future(), patience)
                 self._waiting.append(asked)
-                if len(self._serving) < self._most:
+                # One that is done leaves the set a moment later; until then it looks as if it would serve us.
+                if sum(not task.done() for task in self._serving) < self._most:
                     task = asyncio.create_task(self._serve())
                     self._serving.add(task)
                     task.add_done_callback(self._serving.discard)

@@ -40,7 +40,7 @@ class _Put:
     #: What is logged on the thread still says whose work it is.
     context: Context = field(default_factory=copy_context)
     incoming: list[Incoming] = field(default_factory=list)
-    error: Exception | None = None
+    error: BaseException | None = None
 
     @property
     def size(self) -> int:
@@ -99,9 +99,11 @@ class WholeFiles:
                 taken.append(put)
         return taken
 
-    def _written(self, puts: Sequence[_Put], _call: asyncio.Future[None]) -> None:
+    def _written(self, puts: Sequence[_Put], call: asyncio.Future[None]) -> None:
         self._writing -= 1
         for put in puts:
+            # Whatever nobody thought of must not be told as success.
+            put.error = put.error or call.exception()
             put.end()
         self._write_next()
 
