@@ -56,6 +56,19 @@ async def test_a_poster_that_has_not_changed_leaves_other_trouble_alone(
     assert await error_of(studio, title_id) == ("bangumi", "NOT_FOUND")
 
 
+async def test_a_poster_of_another_address_has_not_the_trouble_of_the_one_before(studio: CatalogueStudio) -> None:
+    cover = studio.truth("exact")["cover_url"]
+    studio.sandbox.faults("status", status=503, route="image", times=9)
+    ids = [await studio.bring(title_english=word, poster=f"{cover}?{word}") for word in ("a", "b", "c")]
+    await studio.work()
+    assert [await error_of(studio, one) for one in ids] == [("poster", "POSTER_HTTP_STATUS")] * 3
+    # Nobody fetches what is ours, so nothing else would ever say that the trouble is over.
+    await studio.bring(title_english="a", poster="/posters/0123456789abcdef.jpg")
+    await studio.catalogue.download(ids[1], "/posters/0123456789abcdef.jpg")
+    await studio.bring(title_english="c", poster=f"{cover}?c")
+    assert [await error_of(studio, one) for one in ids] == [None, None, ("poster", "POSTER_HTTP_STATUS")]
+
+
 # -- Bangumi -----------------------------------------------------------------------------------------------------
 
 
@@ -113,6 +126,18 @@ async def test_titles_that_wait_for_the_list_of_a_year_say_why(studio: Catalogue
     await studio.work()
     assert [await error_of(studio, one) for one in (title_id, beside)] == [None, None]
     assert (await studio.show(title_id))["tmdb_id"] == truth["tmdb_id"]
+
+
+async def test_a_title_whose_id_is_brought_in_is_no_longer_in_trouble_with_tmdb(studio: CatalogueStudio) -> None:
+    title_id = await studio.bring(title_japanese="あ", year=2000)
+    studio.sandbox.faults("status", status=503, route="discover")
+    for _ in range(3):
+        await studio.step()
+    assert await error_of(studio, title_id) == ("tmdb", UNAVAILABLE)
+    await studio.bring(title_japanese="あ", year=2000, title_english="a")
+    assert await error_of(studio, title_id) == ("tmdb", UNAVAILABLE), "it is looked for still"
+    await studio.bring(title_japanese="あ", year=2000, tmdb_id=1)
+    assert await error_of(studio, title_id) is None
 
 
 async def test_trouble_that_goes_on_is_written_once(studio: CatalogueStudio) -> None:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select, update
 
+from longtake.catalogue.locks import lock_titles
 from longtake.catalogue.new_titles import NewTitle, check_title
 from longtake.catalogue.poster_urls import PosterHosts, is_local
 from longtake.catalogue.removing import remove_unused_posters
 from longtake.catalogue.tables import POSTER, posters, titles
+from longtake.catalogue.troubles import without_trouble
 from longtake.catalogue.writing import picture_of, poster_rows
 from longtake.db.dialects import NOW
 from longtake.engine.control import hurry
@@ -42,13 +44,15 @@ def download_posters(
     good = [one for one in checked if isinstance(one, NewTitle)]
     before = set(there.values()) - {None}
     pictures = poster_rows(tx, hosts, good, before)
+    lock_titles(tx, there)
     results: list[Download] = []
     for (title_id, _url), one in zip(wanted, checked, strict=True):
         if not isinstance(one, NewTitle):
             results.append(Download(title_id, refused=one))
             continue
         picture = picture_of(one, pictures)
-        tx.execute(update(titles).where(titles.c.id == title_id).values(**picture, updated_at=NOW))
+        new = {**picture, **without_trouble("poster"), "updated_at": NOW}
+        tx.execute(update(titles).where(titles.c.id == title_id).values(new))
         missing = not is_local(str(picture["poster_url"]))
         if missing:
             job = {"key": picture["poster_hash"], "subject": picture["poster_hash"], "request_id": request_id}

@@ -166,14 +166,16 @@ def _change(
     if only_missing:
         change = {name: value for name, value in change.items() if getattr(row, name) is None or name in picture}
     after = {**row._asdict(), **change}
-    if row.error_of == "bangumi" and change and after["title_japanese"] and after["year"]:
-        # What Bangumi could not tell is known now.
-        change |= NO_TROUBLE
-    if "tmdb_found_by" in change or "tmdb_id" in change:
+    identified = "tmdb_found_by" in change or "tmdb_id" in change
+    if identified:
         change |= {"tmdb_due_at": None, "tmdb_candidates": None}
     elif change.keys() & {*NAMES, "year"} and _can_be_looked_up(after):
         # What was looked for under other names may be found under these.
         change |= {"tmdb_due_at": NOW}
+    completed = change and after["title_japanese"] and after["year"]
+    if {"tmdb": identified, "poster": "poster_url" in change, "bangumi": completed}.get(row.error_of):
+        # What was in trouble is not needed any more, or is about to be tried as something else.
+        change |= NO_TROUBLE
     return change
 
 
