@@ -56,23 +56,51 @@ async def test_files_that_are_handed_over_together_each_have_their_own_answer(
 
 
 DEADLY_CHILD = """
-import sys
+import sys, time
 from longtake.frames.messages import pack, receive
 while True:
     told, body = receive(sys.stdin.buffer)
     if body == b"deadly":
         sys.exit(9)
+    if body == b"nonsense":
+        sys.stdout.buffer.write(pack([]))
+    if body == b"slow":
+        time.sleep(60)
     facts = {"width": len(body), "height": 1, "duration_seconds": None}
     sys.stdout.buffer.write(pack({"made": facts, "placeholder": 0}))
     sys.stdout.buffer.flush()
 """
 
 
-async def test_only_the_file_a_decoder_died_of_has_failed(decoders: Decoders, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def deadly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parent, "COMMAND", (sys.executable, "-I", "-c", DEADLY_CHILD))
-    files = [b"x", b"deadly", b"xx", b"xxx", b"deadly", b"xxxxx"]
+
+
+@pytest.mark.usefixtures("deadly")
+@pytest.mark.parametrize("bad", [b"deadly", b"nonsense"])
+async def test_only_the_file_a_decoder_died_of_has_failed(decoders: Decoders, bad: bytes) -> None:
+    files = [b"x", bad, b"xx", b"xxx", bad, b"xxxxx"]
     answers = await asyncio.gather(*(decoders.make(SMALL, Whole(one)) for one in files), return_exceptions=True)
     assert [getattr(one, "width", type(one)) for one in answers] == [1, DecoderFailed, 2, 3, DecoderFailed, 5]
+
+
+@pytest.mark.usefixtures("deadly")
+async def test_slow_files_take_no_more_time_of_others_than_a_wait_for_a_decoder() -> None:
+    decoders = Decoders(1, place_seconds=0.5, wall_seconds=0.7)
+    files = [Whole(b"slow"), Whole(b"slow"), Whole(b"x")]
+    answers = await asyncio.gather(*(decoders.make(SMALL, one) for one in files), return_exceptions=True)
+    await decoders.close()
+    assert [type(one) for one in answers] == [DecoderFailed, DecodersBusy, DecodersBusy]
+
+
+async def test_nobody_waits_for_decoders_that_are_closed(decoders: Decoders, posters: list[Whole]) -> None:
+    async with decoders._places:
+        waiting = asyncio.create_task(decoders.make(SMALL, posters[0]))
+        await asyncio.sleep(0)
+        await decoders.close()
+        with pytest.raises(DecodersBusy, match="closed"):
+            await waiting
 
 
 async def test_whoever_comes_when_the_last_file_was_just_answered_is_served_as_well(posters: list[Whole]) -> None:

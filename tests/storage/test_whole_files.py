@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.errors import StorageFull, StorageUnavailable
+from longtake.errors import ObjectMissing, StorageFull, StorageUnavailable
 from longtake.storage import NewObject
 from longtake.storage.incoming_folder import INCOMING, IncomingFolder
 from longtake.storage.local import LocalStorage
@@ -115,6 +115,39 @@ async def test_names_that_did_not_reach_the_disk_are_told_to_all_whose_they_are(
     disk.go_on.set()
     answers = await asyncio.gather(*first, *more, return_exceptions=True)
     assert {type(one) for one in answers} == {StorageUnavailable}
+
+
+async def test_a_folder_that_goes_is_of_no_concern_to_files_elsewhere(
+    folder: Path, disk: HeldDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = LocalStorage(folder)
+    first = await occupied(storage, disk)
+    keys = ["results/a/1.jpg", "results/b/1.jpg", "posters/c.jpg"]
+    more = [asyncio.create_task(storage.put(key, key.encode(), "image/jpeg")) for key in keys]
+    await asyncio.sleep(0)
+    keep_names = IncomingFolder.keep_names
+
+    def delete_before(names: IncomingFolder, where: Path) -> None:
+        if where.name == "a":
+            storage._remove([folder / keys[0]])
+        keep_names(names, where)
+
+    monkeypatch.setattr(IncomingFolder, "keep_names", delete_before)
+    disk.go_on.set()
+    answers = await asyncio.gather(*more, *first, return_exceptions=True)
+    assert [type(one) for one in answers if isinstance(one, Exception)] == [ObjectMissing]
+    assert [(folder / key).exists() for key in keys] == [False, True, True]
+
+
+async def test_nothing_waits_for_a_store_that_is_closed(folder: Path, disk: HeldDisk) -> None:
+    storage = LocalStorage(folder)
+    first = await occupied(storage, disk)
+    more = [putting(storage, number) for number in range(4)]
+    await asyncio.sleep(0)
+    await storage.close()
+    disk.go_on.set()
+    answers = await asyncio.gather(*more, *first, return_exceptions=True)
+    assert [isinstance(one, RuntimeError) for one in answers] == [True] * 4 + [False] * WRITING
 
 
 async def test_what_nobody_thought_of_is_not_told_as_success(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

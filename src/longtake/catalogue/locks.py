@@ -1,9 +1,10 @@
 """Rows of pictures and titles, locked: nobody removes or moves a picture while a title is pointed to it.
 
 Whoever writes titles with posters, stores pictures or removes them, has the pictures' rows first: all at once, in order
-of hash, and before any title; whoever writes at many titles what was found has theirs in order of id. So two of them
-cannot deadlock, and each sees what the one before it wrote. SQLite has one writer at a time and needs none of it; there
-the locks are left out of the statements.
+of hash, and before any title; whoever writes at many titles what was found has theirs in order of id. So each sees what
+the one before it wrote, and two of them do not deadlock; two exchanges that settle several kinds may, crosswise, and
+then one of them is run again. SQLite has one writer at a time and needs none of it; there the locks are left out of the
+statements.
 """
 
 from __future__ import annotations

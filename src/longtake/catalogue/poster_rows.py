@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Float, Text, Update, bindparam, case, literal, or_, select, update
 
+from longtake.catalogue.locks import lock_with_titles
 from longtake.catalogue.poster_urls import HASH_CHARACTERS, LOCAL_PREFIX
 from longtake.catalogue.tables import posters, titles
 from longtake.catalogue.troubles import clear_trouble, note_trouble, without_trouble
@@ -105,6 +106,7 @@ def forget_file(tx: Transaction, file: str) -> None:
     """Have a picture fetched again whose object is gone; titles point to its source until then."""
     change = {"file": None, "checksum": None, "thumbnail": None, "etag": None, "last_modified": None, "due_at": NOW}
     lost = (posters.c.hash == file[:HASH_CHARACTERS], _has_file(file))
+    lock_with_titles(tx, [file[:HASH_CHARACTERS]])
     name = tx.execute(update(posters).where(*lost).values(**change).returning(posters.c.hash)).scalar()
     if name is not None:
         back = {"poster_url": titles.c.poster_source, "thumbnail_url": None, "updated_at": NOW}

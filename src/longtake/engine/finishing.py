@@ -60,9 +60,9 @@ class Finishing:
         if not self._waiting:
             self._rhythm.flushed()
         self._under_way.update((verdict.job.id, verdict) for verdict in batch)
-        returned = [verdict.change.delay for verdict in batch if isinstance(verdict.change, PutBack)]
-        if returned:
-            self._rhythm.expect(min(returned))
+        if 0.0 in _delays(batch):
+            # For the very claim that goes along with it.
+            self._rhythm.expect(0.0)
         return batch
 
     def forget(self) -> None:
@@ -92,6 +92,10 @@ class Finishing:
         finally:
             for verdict in verdicts:
                 self._under_way.pop(verdict.job.id, None)
+        # Not before it was committed: a claim in between would not see it, and begin to wait anew.
+        missed = [delay for delay in _delays(verdicts) if delay > 0 or not wanted]
+        if missed:
+            self._rhythm.expect(min(missed))
         self._rhythm.free_lanes({verdict.job.lane for verdict in verdicts})
         return claim
 
@@ -123,3 +127,8 @@ class Finishing:
             except Exception:
                 log.exception("the failure could not be settled either", action="settle", job_id=job.id)
                 self.add(unsettled(job, worker, text))
+
+
+def _delays(verdicts: Sequence[Verdict]) -> list[float]:
+    """Return after how long those are due again that are put back."""
+    return [verdict.change.delay for verdict in verdicts if isinstance(verdict.change, PutBack)]

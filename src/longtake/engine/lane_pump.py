@@ -75,6 +75,7 @@ class LanePump:
             )
         finally:
             worker.reserved -= wanted
+            worker.rhythm.give_room()
         took = worker.engine.clock.monotonic() - claimed_at
         self._claim_seconds = max(took, self._claim_seconds * REMEMBERED)
         worker.hand.take(claim, claimed_at)

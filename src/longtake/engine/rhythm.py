@@ -66,11 +66,12 @@ class Rhythm:
         """Nothing waits to be committed any more."""
         self._flush_at = math.inf
 
-    def expect(self, seconds: float) -> None:
-        """A job that is about to be put back is due again after so long; at once, for the very claim that goes along.
+    def give_room(self) -> None:
+        """Room that was spoken for is free: whoever saw none waits for no time at all, and has to look again."""
+        self._event.set()
 
-        Nobody is told of it, and the next poll may be later than that.
-        """
+    def expect(self, seconds: float) -> None:
+        """A job that is put back is due again after so long; nobody is told of it, and the next poll may be later."""
         at = self._clock.monotonic() + self._wait(seconds) if seconds > 0 else 0.0
         if at < self._claim_at:
             self._claim_at = at

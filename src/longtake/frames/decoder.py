@@ -87,7 +87,7 @@ class Decoder:
                 self._say(*await parts.read(int(header["read"]), int(header["length"])))
                 header, body = await self._hear()
             made = _made(header, body, parts.bytes_read)
-        except (asyncio.IncompleteReadError, ConnectionError, ValueError, KeyError) as error:
+        except (asyncio.IncompleteReadError, ConnectionError, ValueError, KeyError, TypeError) as error:
             raise DecoderFailed(await self._why(error)) from error
         self._answered += 1
         if parts.trouble is not None:
@@ -100,7 +100,13 @@ class Decoder:
         """End the process whatever it does; it has nothing that is worth waiting for."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
-        await self._process.wait()
+        ended = asyncio.ensure_future(self._process.wait())
+        try:
+            await asyncio.shield(ended)
+        except asyncio.CancelledError:
+            # That takes but a moment, and nobody else would see it off.
+            await ended
+            raise
 
     def _say(self, header: dict[str, Any], body: bytes = b"") -> None:
         """Write without waiting until it is read: a child that waits to be heard reads nothing. There is not much."""

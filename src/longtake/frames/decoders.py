@@ -32,6 +32,7 @@ class _Asked:
     source: Whole
     made: asyncio.Future[Made]
     patience: asyncio.Timeout
+    until: float | None
 
     def end(self, made: Made | BaseException) -> None:
         """Tell whoever still waits."""
@@ -81,6 +82,8 @@ class Decoders:
         for task in self._serving:
             task.cancel()
         await asyncio.gather(*self._serving, return_exceptions=True)
+        while self._waiting:
+            self._waiting.popleft().end(DecodersBusy("The decoders have been closed."))
         idle, self._idle = self._idle, []
         await asyncio.gather(*(decoder.end() for decoder in idle))
 
@@ -89,7 +92,7 @@ class Decoders:
     async def _make_with_others(self, wish: Wish, source: Whole) -> Made:
         try:
             async with asyncio.timeout(self._place_seconds) as patience:
-                asked = _Asked(wish, source, asyncio.get_running_loop().create_future(), patience)
+                asked = _Asked(wish, source, asyncio.get_running_loop().create_future(), patience, patience.when())
                 self._waiting.append(asked)
                 # One that is done leaves the set a moment later; until then it looks as if it would serve us.
                 if sum(not task.done() for task in self._serving) < self._most:
@@ -137,13 +140,20 @@ class Decoders:
                     except DecoderFailed as failure:
                         asked.end(failure)
                         # It was this file; the others have nothing to do with it, and are next.
-                        self._waiting.extendleft(reversed(turn[number:]))
+                        self._put_back(turn[number:])
                         return
         except BaseException as error:
             for asked in turn:
                 asked.end(error)
             if not isinstance(error, Exception):
                 raise
+
+    def _put_back(self, turn: Sequence[_Asked]) -> None:
+        """Have files wait for a decoder again; not longer than if it had never been their turn."""
+        for asked in reversed(turn):
+            if not asked.made.done():
+                asked.patience.reschedule(asked.until)
+                self._waiting.appendleft(asked)
 
     # -- places and children -------------------------------------------------------------------------------------
 

@@ -11,7 +11,6 @@ from longtake.clock import new_id
 from longtake.storage.incoming import Incoming, sync_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from datetime import datetime
 
 #: Its dot keeps it apart from every key.
@@ -47,15 +46,14 @@ class IncomingFolder:
         if incoming.become(target):
             self._lasting.discard(target.parent)
 
-    def keep_names(self, targets: Iterable[Path]) -> None:
-        """Bring names of files to the disk, and those of their folders where that was not done before."""
-        for folder in dict.fromkeys(target.parent for target in targets):
-            sync_folder(folder)
-            if folder not in self._lasting:
-                sync_folder(folder.parent)
-                # What is deleted takes its folder along, but for those right below ours.
-                if folder.parent == self._objects:
-                    self._lasting.add(folder)
+    def keep_names(self, folder: Path) -> None:
+        """Bring names of files to the disk, and that of their folder where that was not done before."""
+        sync_folder(folder)
+        if folder not in self._lasting:
+            sync_folder(folder.parent)
+            # What is deleted takes its folder along, but for those right below ours.
+            if folder.parent == self._objects:
+                self._lasting.add(folder)
 
     def remove_unfinished(self, before: datetime) -> int:
         """Remove what was left by whoever died before it was whole; return how many files."""

@@ -156,7 +156,7 @@ class LocalStorage(Storage):
 
     def _finish(self, incoming: Incoming, target: Path) -> None:
         self._incoming.name(incoming, target)
-        self._incoming.keep_names([target])
+        self._incoming.keep_names(target.parent)
         incoming.let_go()
 
     def _remove(self, paths: Iterable[Path]) -> None:

@@ -82,7 +82,11 @@ class WholeFiles:
 
     def _write_next(self) -> None:
         while self._writing < WRITING and (puts := self._take()):
-            call = self._writers.call(self._write, puts)
+            try:
+                call = self._writers.call(self._write, puts)
+            except RuntimeError as closed:
+                self._end(puts, closed)
+                continue
             self._writing += 1
             call.add_done_callback(partial(self._written, puts))
 
@@ -101,11 +105,15 @@ class WholeFiles:
 
     def _written(self, puts: Sequence[_Put], call: asyncio.Future[None]) -> None:
         self._writing -= 1
-        for put in puts:
-            # Whatever nobody thought of must not be told as success.
-            put.error = put.error or call.exception()
-            put.end()
+        # Whatever nobody thought of must not be told as success.
+        self._end(puts, call.exception())
         self._write_next()
+
+    @staticmethod
+    def _end(puts: Sequence[_Put], error: BaseException | None) -> None:
+        for put in puts:
+            put.error = put.error or error
+            put.end()
 
     # -- on a thread ---------------------------------------------------------------------------------------------
 
@@ -142,9 +150,14 @@ class WholeFiles:
             self._folder.name(incoming, target)
 
     def _keep_names(self, puts: Sequence[_Put]) -> None:
-        # Asked once: the system tells one flush only of what could not be written.
-        try:
-            self._clearly(self._folder.keep_names, [target for put in puts for target, _body in put.files])
-        except Exception as error:  # noqa: BLE001 - as above
-            for put in puts:
-                put.error = error
+        within: dict[Path, list[_Put]] = {}
+        for put in puts:
+            for target, _body in put.files:
+                within.setdefault(target.parent, []).append(put)
+        for folder, theirs in within.items():
+            # Asked once: the system tells one flush only of what could not be written.
+            try:
+                self._clearly(self._folder.keep_names, folder)
+            except Exception as error:  # noqa: BLE001 - as above
+                for put in theirs:
+                    put.error = error
