@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -127,3 +128,26 @@ async def test_64_callers_at_once_are_all_written(noted: Database) -> None:
     answers = await asyncio.gather(*(noted.run(add_note, value) for value in range(64)))
     assert answers == list(range(64))
     assert await noted.read(read_notes) == list(range(64))
+
+
+async def test_a_transaction_that_somebody_lets_go_of_disturbs_nobody_else(noted: Database) -> None:
+    """A cursor of Python's has its statement reset when it goes, on whatever thread, whoever may be using it."""
+    mark = "?" if noted.dialect == "sqlite" else "%s"
+    insert = f"INSERT INTO notes VALUES ({mark})"
+
+    def write(tx: Transaction, values: range) -> Transaction:
+        tx.sql_many(insert, [(value,) for value in values])
+        return tx
+
+    over = await asyncio.gather(*(noted.run(write, range(one, one + 1)) for one in range(500)))
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        writing = [asyncio.ensure_future(noted.run(write, range(500 + n, 40_500, 100))) for n in range(100)]
+        while over:
+            over.pop()
+            await asyncio.sleep(0)
+        await asyncio.gather(*writing)
+    finally:
+        sys.setswitchinterval(interval)
+    assert await noted.read(read_notes) == list(range(40_500))

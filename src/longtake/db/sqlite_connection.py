@@ -55,11 +55,14 @@ class SqliteConnection:
         )
         # Core's own transaction is begun once and never ended.
         self._core = engine.connect()
+        # One for all transactions. A cursor resets its last statement when it goes, on the thread of whoever had the
+        # transaction last; Python hands the same statement to the next cursor, which is then in the middle of it.
+        self._cursor = self.driver.cursor()
 
     def transaction(self, user: str | None) -> Transaction:
         """Begin the time of one function."""
         self._set_now(self._clock.now())
-        return Transaction(self._core, self.driver.cursor(), self._signals, user)
+        return Transaction(self._core, self._cursor, self._signals, user)
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
