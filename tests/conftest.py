@@ -64,9 +64,9 @@ def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
 @pytest.fixture
 def postgresql_url(postgresql_server: PostgresqlServer) -> Iterator[str]:
     """A fresh PostgreSQL database."""
-    url = postgresql_server.new_database()
+    url = postgresql_server.lend_database()
     yield url
-    postgresql_server.drop_database(url)
+    postgresql_server.take_back(url)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -92,7 +92,6 @@ def clock() -> StoppedClock:
 
 @pytest.fixture
 def stopped_database(database_url: str, clock: StoppedClock) -> Iterator[Database]:
-    """An open database whose ``now()`` is the stopped clock's."""
-    opened = open_with_clock(database_url, clock)
-    yield opened
-    opened.close()
+    """An open database whose ``longtake_now()`` is the stopped clock's."""
+    with open_with_clock(database_url, clock) as opened:
+        yield opened

@@ -29,19 +29,19 @@ def begin(tx: Transaction, user_id: str, amount: int, task_id: str | None = None
 
 
 def write_task(tx: Transaction, task_id: str, user_id: str, status: str = "pending") -> None:
-    ended = "now()" if status in ENDED else "NULL"
+    ended = "longtake_now()" if status in ENDED else "NULL"
     tx.execute(
         text(
             "INSERT INTO tasks (id, user_id, type, model, provider, prompt, parameters, price, credits_held, reference,"
-            f" deadline_at, status, ended_at) VALUES (:id, :user, 'image', 'm', 'p', 'x', '{{}}', 0, 0, :id2, now(),"
-            f" :status, {ended})"
+            " deadline_at, status, ended_at)"
+            f" VALUES (:id, :user, 'image', 'm', 'p', 'x', '{{}}', 0, 0, :id2, longtake_now(), :status, {ended})"
         ),
         {"id": task_id, "user": user_id, "id2": task_id, "status": status},
     )
 
 
 def end_task(tx: Transaction, task_id: str, status: str) -> None:
-    change = "UPDATE tasks SET status = :status, ended_at = now() WHERE id = :id"
+    change = "UPDATE tasks SET status = :status, ended_at = longtake_now() WHERE id = :id"
     tx.execute(text(change), {"status": status, "id": task_id})
 
 

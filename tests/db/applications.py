@@ -110,8 +110,6 @@ def application(url: str) -> Iterator[Application]:
     with psycopg.connect(as_administrator(url), autocommit=True) as connection:
         for statement in filter(None, (one.strip() for one in statements.split(";"))):
             connection.execute(re.sub(r"\bshop\b", role, statement).encode())
-        # What these tests put in front of the server's own now().
-        connection.execute(f"GRANT SELECT ON test_clock TO {role}".encode())
         try:
             yield Application(url, role)
         finally:

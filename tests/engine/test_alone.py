@@ -67,7 +67,7 @@ async def test_a_suspect_that_is_cancelled_while_it_waits_is_never_run(database:
         await stage.until(lambda: len(stage.started) == 1)
         suspect = await stage.enqueue(delay=3600)
         await make_suspect(stage, suspect)
-        await database.run(execute, "UPDATE jobs SET due_at = now() WHERE crashes > 0")
+        await database.run(execute, "UPDATE jobs SET due_at = longtake_now() WHERE crashes > 0")
         await until_read(database, lambda tx: live(tx, suspect), lambda row: row.state == "running")
         assert await database.run(request_cancel, stage.engine, suspect) == "requested"
         await until_beaten(database)

@@ -220,7 +220,7 @@ async def test_a_job_that_is_to_be_cancelled_is_not_begun(database: Database) ->
     stage = Stage(database)
     await stage.start()
     job_id = await stage.enqueue()
-    await database.run(execute, "UPDATE jobs SET cancel_requested_at = now()")
+    await database.run(execute, "UPDATE jobs SET cancel_requested_at = longtake_now()")
     async with stage.working():
         await until_read(database, lambda tx: ended(tx, job_id), lambda row: row is not None)
     assert stage.started == []

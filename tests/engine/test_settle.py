@@ -160,7 +160,7 @@ async def test_a_settle_that_takes_nothing_at_all_keeps_the_job_and_says_why(
         broken = False
 
         def make_due(tx: Transaction) -> None:
-            tx.execute(text("UPDATE jobs SET due_at = now()"))
+            tx.execute(text("UPDATE jobs SET due_at = longtake_now()"))
 
         await database.run(make_due)
         await stage.until(lambda: len(stage.settled) == 1)

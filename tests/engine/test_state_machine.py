@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
-import psycopg
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule, run_state_machine_as_test
@@ -190,7 +189,7 @@ class EngineMachine(WorkersAndTime):
         raise AssertionError([job for job in self.model.jobs.values() if job.live])
 
 
-def test_anything_in_any_order(stopped_database: Database, clock: StoppedClock, database_url: str) -> None:
+def test_anything_in_any_order(stopped_database: Database, clock: StoppedClock) -> None:
     machine_settings = settings(
         max_examples=int(os.environ.get("STATE_MACHINE_EXAMPLES", "40")),
         stateful_step_count=int(os.environ.get("STATE_MACHINE_STEPS", "30")),
@@ -202,14 +201,4 @@ def test_anything_in_any_order(stopped_database: Database, clock: StoppedClock, 
         def __init__(self) -> None:
             super().__init__(stopped_database, clock)
 
-    if not database_url.startswith("postgresql"):
-        run_state_machine_as_test(Machine, settings=machine_settings)
-        return
-    with psycopg.connect(database_url, autocommit=True) as connection:
-
-        def freeze(now: datetime) -> None:
-            connection.execute("UPDATE test_clock SET frozen = %s", (now,))
-
-        # One connection for all changes: there are thousands.
-        clock.on_change = freeze
-        run_state_machine_as_test(Machine, settings=machine_settings)
+    run_state_machine_as_test(Machine, settings=machine_settings)

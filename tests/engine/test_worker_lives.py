@@ -143,7 +143,7 @@ async def test_a_claim_whose_answer_was_lost_is_returned_unspent(database: Datab
         await until_beaten(database)
 
         def claim_behind_its_back(tx: Transaction) -> list[Job]:
-            tx.execute(text("UPDATE jobs SET due_at = now()"))
+            tx.execute(text("UPDATE jobs SET due_at = longtake_now()"))
             return claim(tx, stage.engine, worker.id)
 
         assert len(await database.run(claim_behind_its_back)) == 1

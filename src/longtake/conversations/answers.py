@@ -32,21 +32,22 @@ if TYPE_CHECKING:
 WORTH_A_LOOK = ("completed", "failed")
 
 FILL_POSTGRESQL = """
-UPDATE messages SET state = finished.state, text = finished.text, data = finished.data::jsonb, changed_at = now()
+UPDATE messages SET state = finished.state, text = finished.text, data = finished.data::jsonb,
+    changed_at = longtake_now()
 FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::text[]) AS finished(id, state, text, data)
 WHERE messages.id = finished.id AND messages.state = 'placeholder'
 """
 
 FILL_SQLITE = """
-UPDATE messages SET state = ?2, text = ?3, data = ?4, changed_at = now() WHERE id = ?1 AND state = 'placeholder'
+UPDATE messages SET state = ?2, text = ?3, data = ?4, changed_at = longtake_now() WHERE id = ?1 AND state = 'placeholder'
 """
 
 COUNT_POSTGRESQL = """
-UPDATE conversations SET unread = unread + seen.more, changed_at = now()
+UPDATE conversations SET unread = unread + seen.more, changed_at = longtake_now()
 FROM unnest(%s::uuid[], %s::int[]) AS seen(id, more) WHERE conversations.id = seen.id
 """
 
-COUNT_SQLITE = "UPDATE conversations SET unread = unread + ?2, changed_at = now() WHERE id = ?1"
+COUNT_SQLITE = "UPDATE conversations SET unread = unread + ?2, changed_at = longtake_now() WHERE id = ?1"
 
 
 @dataclass(frozen=True, slots=True)

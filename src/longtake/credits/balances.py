@@ -25,14 +25,14 @@ LOCK_POSTGRESQL = "SELECT FROM credit_balances WHERE user_id = ANY(%s::text[]) O
 
 CHANGE_POSTGRESQL = """
 UPDATE credit_balances AS balance SET available = balance.available + change.available,
-    held = balance.held + change.held, changed_at = now()
+    held = balance.held + change.held, changed_at = longtake_now()
 FROM unnest(%s::text[], %s::bigint[], %s::bigint[]) AS change(user_id, available, held)
 WHERE balance.user_id = change.user_id AND balance.available + change.available >= 0
 RETURNING balance.user_id, balance.available, balance.held
 """
 
 CHANGE_SQLITE = """
-UPDATE credit_balances SET available = available + ?2, held = held + ?3, changed_at = now()
+UPDATE credit_balances SET available = available + ?2, held = held + ?3, changed_at = longtake_now()
 WHERE user_id = ?1 AND available + ?2 >= 0 RETURNING user_id, available, held
 """
 

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 LOCK_POSTGRESQL = "SELECT FROM credit_holds WHERE task_id = ANY(%s::uuid[]) ORDER BY task_id FOR UPDATE"
 
 END_POSTGRESQL = """
-UPDATE credit_holds SET state = %s, ended_at = now() WHERE task_id = ANY(%s::uuid[]) AND state = 'open'
+UPDATE credit_holds SET state = %s, ended_at = longtake_now() WHERE task_id = ANY(%s::uuid[]) AND state = 'open'
 RETURNING task_id, user_id, amount
 """
 
 END_SQLITE = """
-UPDATE credit_holds SET state = ?, ended_at = now()
+UPDATE credit_holds SET state = ?, ended_at = longtake_now()
 WHERE task_id IN (SELECT value FROM json_each(?)) AND state = 'open' RETURNING task_id, user_id, amount
 """
 

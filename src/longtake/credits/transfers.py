@@ -47,7 +47,7 @@ SELECT id, target, CASE WHEN target IN ('available', 'held') THEN user_id END, a
 
 TRANSFER_SQLITE = """
 INSERT INTO credit_transfers (id, kind, user_id, task_id, amount, reason, made_by, reference, request_id, at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, now())
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, longtake_now())
 """
 
 ENTRY_SQLITE = "INSERT INTO credit_entries (transfer_id, account, user_id, amount) VALUES (?, ?, ?, ?)"

@@ -1,7 +1,7 @@
 """All that differs between SQLite and PostgreSQL in types and expressions.
 
 Times are ``timestamptz`` on PostgreSQL and fixed-width UTC text on SQLite (readable in any SQL shell, sorts as it
-should). ``now()`` is SQL on both: PostgreSQL's own, and on SQLite a function that returns the time at which the
+should). ``longtake_now()`` is the time in SQL on both: PostgreSQL's ``now()``, and on SQLite the time at which the
 transaction function began. So the database's clock decides, never a worker's.
 """
 
@@ -79,18 +79,18 @@ class Identifier(TypeDecorator[str]):
         return dialect.type_descriptor(String(36) if dialect.name == SQLITE else Uuid(as_uuid=False))
 
 
-NOW = literal_column("now()", Instant)
+NOW = literal_column("longtake_now()", Instant)
 
 
 class later(FunctionElement[datetime]):  # noqa: N801 - reads as the SQL function it is
-    """``now()`` plus a number of seconds."""
+    """``longtake_now()`` plus a number of seconds."""
 
     type = Instant()
     inherit_cache = True
 
 
 class seconds_until(FunctionElement[float]):  # noqa: N801
-    """How many seconds from ``now()`` to a time: negative when it is past."""
+    """How many seconds from ``longtake_now()`` to a time: negative when it is past."""
 
     type = Float()
     inherit_cache = True
@@ -104,7 +104,7 @@ class seconds_between(FunctionElement[float]):  # noqa: N801
 
 
 class transaction_age(FunctionElement[float]):  # noqa: N801
-    """For how many seconds the transaction has been open: by so much ``now()`` is behind."""
+    """For how many seconds the transaction has been open: by so much ``longtake_now()`` is behind."""
 
     type = Float()
     inherit_cache = True
@@ -128,7 +128,7 @@ def _later_sqlite(element: later, compiler: SQLCompiler, **options: Any) -> str:
 
 @compiles(later, POSTGRESQL)
 def _later_postgresql(element: later, compiler: SQLCompiler, **options: Any) -> str:
-    return f"(now() + make_interval(secs => {compiler.process(element.clauses, **options)}))"
+    return f"(longtake_now() + make_interval(secs => {compiler.process(element.clauses, **options)}))"
 
 
 @compiles(seconds_until, SQLITE)
@@ -138,7 +138,7 @@ def _until_sqlite(element: seconds_until, compiler: SQLCompiler, **options: Any)
 
 @compiles(seconds_until, POSTGRESQL)
 def _until_postgresql(element: seconds_until, compiler: SQLCompiler, **options: Any) -> str:
-    return f"extract(epoch FROM ({compiler.process(element.clauses, **options)}) - now())::double precision"
+    return f"extract(epoch FROM ({compiler.process(element.clauses, **options)}) - longtake_now())::double precision"
 
 
 @compiles(seconds_between, SQLITE)

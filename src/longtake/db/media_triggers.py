@@ -98,7 +98,7 @@ BEGIN
     FROM job_kinds
     WHERE (wants_copy AND name = 'assets.mirror') OR (wants_picture AND name = 'assets.thumbnail')
     ON CONFLICT DO NOTHING;
-    UPDATE assets SET completed_at = coalesce(completed_at, now()), force = false,
+    UPDATE assets SET completed_at = coalesce(completed_at, longtake_now()), force = false,
         mirror_state = CASE WHEN wants_copy THEN 'pending' ELSE mirror_state END,
         thumbnail_state = CASE WHEN wants_picture THEN 'pending' ELSE thumbnail_state END
     WHERE id = NEW.id;

@@ -76,7 +76,7 @@ DECLARE
     );
 BEGIN
     -- Force is what starts a copy, whatever the row says of it.
-    UPDATE assets SET mirror_attempts = mirror_attempts + 1, mirror_tried_at = now(), force = true,
+    UPDATE assets SET mirror_attempts = mirror_attempts + 1, mirror_tried_at = longtake_now(), force = true,
         mirror_error = format('COPY_STUCK: The copy was stuck in the state %s.', mirror_state)
     WHERE id = ANY (stuck);
     RETURN cardinality(stuck);
@@ -102,8 +102,12 @@ POSTGRESQL_VIEWS_DROPS = (*POSTGRESQL_VIDEOS_DROPS, "DROP FUNCTION fix_stuck_pen
 def postgresql_views(version: int) -> list[str]:
     """Return what makes the views. They ask with the rights of their reader, which PostgreSQL 14 does not know yet."""
     made = [
-        _stuck(f"(extract(epoch FROM now() - {_SINCE}) / 60.0)::double precision", "assets.id::text"),
-        _health("now() - interval '1 day'", "thumbnail_at <= completed_at + interval '10 seconds'", "assets.id::text"),
+        _stuck(f"(extract(epoch FROM longtake_now() - {_SINCE}) / 60.0)::double precision", "assets.id::text"),
+        _health(
+            "longtake_now() - interval '1 day'",
+            "thumbnail_at <= completed_at + interval '10 seconds'",
+            "assets.id::text",
+        ),
         _failures("assets.id::text"),
         *POSTGRESQL_VIDEOS,
     ]

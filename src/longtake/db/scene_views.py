@@ -43,7 +43,9 @@ def postgresql_scene_views(version: int) -> list[str]:
     """Return what makes the views. They ask with the rights of their reader, which PostgreSQL 14 does not know yet."""
     made = [
         _queue("image_jobs.id::text"),
-        _figures("now() - interval '1 day'", "extract(epoch FROM completed_at - started_at)::double precision"),
+        _figures(
+            "longtake_now() - interval '1 day'", "extract(epoch FROM completed_at - started_at)::double precision"
+        ),
     ]
     as_reader = " WITH (security_invoker = true) AS" if version >= 15 else " AS"  # noqa: PLR2004 - its first version
     names = ("image_job_queue", "image_job_figures")

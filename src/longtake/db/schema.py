@@ -18,7 +18,7 @@ def is_postgresql() -> bool:
 
 def now_default() -> TextClause:
     """Return the default for times: rows that outside SQL writes have no Python to ask."""
-    return text("now()") if is_postgresql() else text("(strftime('%Y-%m-%d %H:%M:%f000', 'now'))")
+    return text("longtake_now()") if is_postgresql() else text("(strftime('%Y-%m-%d %H:%M:%f000', 'now'))")
 
 
 def uuid_default() -> TextClause:

@@ -1,4 +1,4 @@
-"""A SQLite connection whose ``now()`` is the time at which the running function began."""
+"""A SQLite connection whose ``longtake_now()`` is the time at which the running function began."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SqliteConnection:
             check_same_thread=False,
             cached_statements=512,
         )
-        self.driver.create_function("now", 0, lambda: self._now_text, deterministic=True)
+        self.driver.create_function("longtake_now", 0, lambda: self._now_text, deterministic=True)
         self.driver.create_function("later", 1, self._later, deterministic=True)
         self.driver.create_function("seconds_until", 1, lambda moment: sqlite_seconds_until(self._now, moment))
         for pragma in (*SHARED_PRAGMAS, *(WRITER_PRAGMAS if writable else ())):

@@ -143,7 +143,7 @@ BEGIN
     END IF;
     NEW.id := coalesce(NEW.id, gen_random_uuid());
     NEW.status := coalesce(NEW.status, 'pending');
-    NEW.created_at := coalesce(NEW.created_at, now());
+    NEW.created_at := coalesce(NEW.created_at, longtake_now());
     INSERT INTO assets (id, user_id, role, kind, title, status, source_url, thumbnail_url, created_at, completed_at)
     VALUES (NEW.id, NEW.user_id, 'import', 'video', NEW.title, NEW.status, NEW.video_url, NEW.thumbnail_url,
             NEW.created_at, NEW.completed_at);

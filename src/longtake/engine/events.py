@@ -73,7 +73,7 @@ SELECT type, subject, user_id, data::jsonb
 FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[]) AS new(type, subject, user_id, data)
 """
 
-TELL_SQLITE = "INSERT INTO events (at, type, subject, user_id, data) VALUES (now(), ?, ?, ?, ?)"
+TELL_SQLITE = "INSERT INTO events (at, type, subject, user_id, data) VALUES (longtake_now(), ?, ?, ?, ?)"
 
 
 def append_events(tx: Transaction, rows: Sequence[tuple[str, str | None, str | None, Any]]) -> None:

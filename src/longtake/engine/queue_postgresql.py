@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 INSERT = """
 INSERT INTO jobs (id, kind, key, lane, priority, due_at, max_attempts, args, subject, request_id)
-SELECT id, kind, key, lane, priority, now() + make_interval(secs => delay), max_attempts, args::jsonb, subject,
+SELECT id, kind, key, lane, priority, longtake_now() + make_interval(secs => delay), max_attempts, args::jsonb, subject,
        request_id
 FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::text[], %s::smallint[], %s::float8[], %s::int[], %s::text[],
             %s::text[], %s::text[])
@@ -35,7 +35,7 @@ WITH picked AS (
         SELECT queue.* FROM unnest(%s::text[], %s::text[], %s::smallint[]) WITH ORDINALITY
             AS queue(lane, kind, priority, place)
         JOIN lanes ON lanes.name = queue.lane AND NOT lanes.paused AND lanes.limited = %s
-            AND coalesce(lanes.blocked_until <= now(), true)
+            AND coalesce(lanes.blocked_until <= longtake_now(), true)
         JOIN job_kinds ON job_kinds.name = queue.kind AND NOT job_kinds.paused
         -- A worker that was taken for dead must not claim: its jobs would be nobody's.
         WHERE EXISTS (SELECT FROM workers WHERE workers.id = %s)
@@ -44,12 +44,12 @@ WITH picked AS (
     CROSS JOIN LATERAL (
         SELECT ctid AS place FROM jobs
         WHERE state = 'ready' AND lane = queue.lane AND kind = queue.kind AND priority = queue.priority
-          AND due_at <= now()
+          AND due_at <= longtake_now()
         ORDER BY due_at LIMIT %s FOR UPDATE SKIP LOCKED
     ) AS job
     LIMIT %s
 )
-UPDATE jobs SET state = 'running', lease_token = %s, worker = %s, attempt = attempt + 1, started_at = now()
+UPDATE jobs SET state = 'running', lease_token = %s, worker = %s, attempt = attempt + 1, started_at = longtake_now()
 WHERE ctid = ANY(ARRAY(SELECT place FROM picked))
 RETURNING {CLAIMED}
 """
@@ -66,7 +66,7 @@ WITH RECURSIVE head AS (
     ) AS next
 )
 SELECT head.lane, head.kind, head.priority,
-       extract(epoch FROM greatest(head.due_at, lanes.blocked_until) - now())::float8,
+       extract(epoch FROM greatest(head.due_at, lanes.blocked_until) - longtake_now())::float8,
        coalesce(lanes.limited, false), coalesce(lanes.paused, true) OR coalesce(job_kinds.paused, true)
 FROM head LEFT JOIN lanes ON lanes.name = head.lane LEFT JOIN job_kinds ON job_kinds.name = head.kind
 """
@@ -103,7 +103,7 @@ WITH given AS (
 ), back AS (
     UPDATE jobs SET state = 'ready', lease_token = NULL, worker = NULL, alone = false,
         -- A due time after its start was set while it ran: then it is due by that time.
-        due_at = least(now() + make_interval(secs => given.delay),
+        due_at = least(longtake_now() + make_interval(secs => given.delay),
                        CASE WHEN jobs.due_at > jobs.started_at THEN jobs.due_at END),
         attempt = given.attempt, crashes = given.crashes,
         snoozes = jobs.snoozes + given.snoozed::int,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 INSERT = """
 INSERT INTO jobs (id, kind, key, lane, priority, due_at, max_attempts, args, subject, request_id, created_at)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, later(value ->> 5), value ->> 6, value ->> 7,
-       value ->> 8, value ->> 9, now()
+       value ->> 8, value ->> 9, longtake_now()
 FROM json_each(?) WHERE true
 ON CONFLICT (kind, key) WHERE key IS NOT NULL DO NOTHING
 """
@@ -32,7 +32,7 @@ THERE = "SELECT id FROM jobs WHERE id IN (SELECT value FROM json_each(?))"
 OPEN_QUEUES = """
 SELECT lanes.name, job_kinds.name FROM lanes CROSS JOIN job_kinds
 WHERE NOT lanes.paused AND lanes.limited = ? AND NOT job_kinds.paused
-  AND coalesce(lanes.blocked_until <= now(), 1)
+  AND coalesce(lanes.blocked_until <= longtake_now(), 1)
   -- A worker that was taken for dead must not claim: its jobs would be nobody's.
   AND EXISTS (SELECT 1 FROM workers WHERE workers.id = ?)
 """
@@ -40,13 +40,13 @@ WHERE NOT lanes.paused AND lanes.limited = ? AND NOT job_kinds.paused
 PICK = """
 SELECT json_group_array(rowid) FROM (
     SELECT rowid FROM jobs INDEXED BY jobs_ready
-    WHERE state = 'ready' AND lane = ? AND kind = ? AND priority = ? AND due_at <= now()
+    WHERE state = 'ready' AND lane = ? AND kind = ? AND priority = ? AND due_at <= longtake_now()
     ORDER BY due_at LIMIT ?
 )
 """
 
 LEASE = """
-UPDATE jobs SET state = 'running', lease_token = ?, worker = ?, attempt = attempt + 1, started_at = now()
+UPDATE jobs SET state = 'running', lease_token = ?, worker = ?, attempt = attempt + 1, started_at = longtake_now()
 WHERE rowid IN (SELECT value FROM json_each(?))
 """
 
@@ -77,19 +77,20 @@ WHERE jobs.lease_token = lease.value ->> 1
 
 REMEMBER = f"""
 INSERT INTO jobs_ended ({KEPT}, state, error, ended_at)
-SELECT {", ".join("jobs." + name.strip() for name in KEPT.split(","))}, ending.value ->> 2, ending.value ->> 4, now()
+SELECT {", ".join("jobs." + name.strip() for name in KEPT.split(","))},
+       ending.value ->> 2, ending.value ->> 4, longtake_now()
 FROM json_each(?) AS ending CROSS JOIN jobs ON jobs.id = ending.value ->> 0
 """
 
 ATTEMPT = """
 INSERT INTO job_attempts (job_id, attempt, outcome, worker, started_at, ended_at, error)
-SELECT jobs.id, jobs.attempt, ran.value ->> 3, jobs.worker, jobs.started_at, now(), ran.value ->> 4
+SELECT jobs.id, jobs.attempt, ran.value ->> 3, jobs.worker, jobs.started_at, longtake_now(), ran.value ->> 4
 FROM json_each(?) AS ran CROSS JOIN jobs ON jobs.id = ran.value ->> 0
 """
 
 TELL = """
 INSERT INTO events (at, type, subject, data)
-SELECT now(), 'job.' || (ran.value ->> 2), jobs.id,
+SELECT longtake_now(), 'job.' || (ran.value ->> 2), jobs.id,
        CASE WHEN ran.value ->> 4 IS NULL THEN json_object('kind', jobs.kind)
             ELSE json_object('kind', jobs.kind, 'code', json_extract(ran.value ->> 4, '$.code'),
                              'attempt', jobs.attempt, 'max_attempts', jobs.max_attempts) END
