@@ -10,10 +10,11 @@ import pytest
 
 from longtake import Database, migrate_up, open_database
 from tests.databases import PostgresqlServer, StoppedClock, open_with_clock
+from tests.failures import describe_failure
 from tests.s3_server import S3Server, start_s3_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
 
@@ -24,9 +25,13 @@ def pytest_configure() -> None:
             signal.signal(number, usual)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest, so that nobody waits for it alone at the end."""
-    items.sort(key=lambda item: "test_generation_kills" not in item.nodeid)
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tell with a failure its database, its seed, and the last lines of the processes that ran."""
+    report = yield
+    if report.failed:
+        report.sections += describe_failure(item)
+    return report
 
 
 @pytest.fixture(scope="session")

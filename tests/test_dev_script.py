@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 LOCKS = ["runtime", "dev", "bench"]
-COMMANDS = ["demo", "test", "lint", "bench", "chaos", "lock", "run", "help"]
+COMMANDS = ["demo", "test", "prove", "lint", "bench", "lock", "run", "help"]
 # Stands in for Python: answers what ./dev asks, and notes what it was told to install.
 FAKE_PYTHON = r"""#!/bin/bash
 echo "$*" >>"$CALLS"
@@ -241,4 +241,5 @@ def test_lint_shows_all_failures(machine: Machine) -> None:
 def test_the_scripts_can_be_run() -> None:
     assert os.access(ROOT / "dev", os.X_OK)
     assert os.access(ROOT / ".ci/run", os.X_OK)
-    assert "./dev lint\n./dev test" in (ROOT / ".ci/run").read_text()
+    script = (ROOT / ".ci/run").read_text()
+    assert "./dev lint\n./dev test\n./dev prove --changed" in script

@@ -15,7 +15,7 @@ from longtake.catalogue.tables import POSTER
 from longtake.catalogue.writing import write_titles
 from tests.catalogue.stage import CatalogueStudio
 from tests.engine.stage import finish
-from tests.faults.outside import SQLITE
+from tests.outside import SQLITE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -15,7 +15,7 @@ from longtake.catalogue.tables import POSTER, SUBJECT, SYNC
 from longtake.catalogue.writing import request_sync, write_titles
 from tests.catalogue.stage import given
 from tests.engine.stage import finish
-from tests.faults.outside import SQLITE
+from tests.outside import SQLITE
 
 if TYPE_CHECKING:
     from longtake import Transaction

@@ -39,7 +39,8 @@ WHERE messages.id = finished.id AND messages.state = 'placeholder'
 """
 
 FILL_SQLITE = """
-UPDATE messages SET state = ?2, text = ?3, data = ?4, changed_at = longtake_now() WHERE id = ?1 AND state = 'placeholder'
+UPDATE messages SET state = ?2, text = ?3, data = ?4, changed_at = longtake_now()
+WHERE id = ?1 AND state = 'placeholder'
 """
 
 COUNT_POSTGRESQL = """

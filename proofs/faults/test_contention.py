@@ -1,0 +1,154 @@
+"""Transactions that stand in each other's way: F25, F26."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from longtake import Database, Done, Engine, JobKind, Worker
+from longtake.db.postgresql import PostgresqlDatabase
+from longtake.db.postgresql_session import SessionOptions
+from longtake.errors import DatabaseBusy
+from proofs.faults.lab import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from longtake import Job, Settlement, Transaction
+    from proofs.faults.lab import Lab
+
+COLLIDE = "DO $$ BEGIN RAISE EXCEPTION 'lost against another' USING ERRCODE = '40001'; END $$"
+THREADS = 3
+WAITING = 4
+
+
+@pytest.fixture
+def small_pool(postgresql_lab: Lab) -> Iterator[Database]:
+    """Few threads, and few that may wait for one."""
+    database = PostgresqlDatabase(SessionOptions(postgresql_lab.url), threads=THREADS, waiting_limit=WAITING)
+    yield database
+    database.close()
+
+
+async def test_f25_transactions_that_deadlock_are_both_carried_out(small_pool: Database, postgresql_lab: Lab) -> None:
+    lab = postgresql_lab
+    lab.sql("INSERT INTO effects (job_id, attempt) VALUES ('left', 0), ('right', 0)")
+    both_hold_one = threading.Barrier(2, timeout=10)
+    met: set[str] = set()
+    calls = 0
+
+    def lock_both(tx: Transaction, first: str, second: str) -> None:
+        nonlocal calls
+        calls += 1
+        change = "UPDATE effects SET attempt = attempt + 1 WHERE job_id = %s"
+        tx.sql(change, (first,))
+        if first not in met:
+            met.add(first)
+            both_hold_one.wait()
+        tx.sql(change, (second,))
+
+    async with asyncio.timeout(15):
+        await asyncio.gather(small_pool.run(lock_both, "left", "right"), small_pool.run(lock_both, "right", "left"))
+    assert calls > 2, "there was no deadlock"
+    assert lab.sql("SELECT attempt FROM effects") == [(2,), (2,)]
+
+
+async def test_f25_one_that_always_loses_is_told_so_in_bounded_time(
+    small_pool: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("longtake.db.postgresql.PATIENCE_SECONDS", 0.5)
+    calls = 0
+
+    def collide(tx: Transaction) -> None:
+        nonlocal calls
+        calls += 1
+        tx.sql(COLLIDE)
+
+    asked_at = time.monotonic()
+    with pytest.raises(DatabaseBusy, match="again and again"):
+        await small_pool.run(collide)
+    assert time.monotonic() - asked_at < 2
+    assert 3 <= calls <= 20
+
+
+async def test_f25_a_settlement_that_collides_is_repeated_and_takes_effect_once(
+    small_pool: Database, postgresql_lab: Lab
+) -> None:
+    calls = 0
+
+    def settle(tx: Transaction, settlements: Sequence[Settlement]) -> None:
+        nonlocal calls
+        calls += 1
+        for one in settlements:
+            tx.sql("INSERT INTO effects (job_id) VALUES (%s)", (one.job.id,))
+        if calls < 4:
+            tx.sql(COLLIDE)
+
+    engine = Engine(small_pool, [JobKind("task", _done, settle)])
+    await engine.start()
+    worker = Worker(engine, poll_seconds=0.1)
+    working = asyncio.create_task(worker.run())
+    ids = postgresql_lab.enqueue(3)
+    async with asyncio.timeout(15):
+        while await small_pool.read(_count, "jobs"):  # noqa: ASYNC110 - the condition is in the database
+            await asyncio.sleep(0.02)
+    worker.stop()
+    await working
+    assert calls >= 4
+    assert sorted(row[0] for row in postgresql_lab.sql("SELECT job_id FROM effects")) == sorted(ids)
+    assert {tuple(postgresql_lab.attempts(job)) for job in ids} == {("done",)}
+
+
+async def test_f26_with_the_pool_exhausted_calls_are_shed_and_heartbeats_go_on(
+    small_pool: Database, postgresql_lab: Lab
+) -> None:
+    lab = postgresql_lab
+    engine = Engine(small_pool, [JobKind("task", _done)])
+    await engine.start()
+    worker = Worker(engine, lease_seconds=1.5, heartbeat_seconds=0.3, poll_seconds=60.0)
+    working = asyncio.create_task(worker.run())
+    beats = "SELECT beat FROM workers WHERE id = ?"
+    await asyncio.to_thread(wait_until, lambda: lab.sql(beats, (worker.id,)), "the worker is registered")
+    over = threading.Event()
+    try:
+        calls = [asyncio.create_task(small_pool.run(_hold, over)) for _ in range(20 * (THREADS + WAITING))]
+        refused_at = time.monotonic()
+        _done_calls, _waiting = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED, timeout=5)
+        await asyncio.sleep(0)
+        assert time.monotonic() - refused_at < 1
+        shed = [call for call in calls if call.done()]
+        assert len(calls) - len(shed) <= THREADS + WAITING
+        assert {type(call.exception()) for call in shed} == {DatabaseBusy}
+
+        # Another worker looks on for longer than a lease, and sees it alive.
+        other = await asyncio.to_thread(lab.start)
+        [(before,)] = lab.sql(beats, (worker.id,))
+        enough = lambda: lab.sql(beats, (worker.id,))[0][0] >= before + 7  # noqa: E731
+        await asyncio.to_thread(wait_until, enough, "it beats on", 10)
+        assert other.alive
+    finally:
+        over.set()
+    kept = await asyncio.gather(*(call for call in calls if call not in shed))
+    assert kept == ["done"] * len(kept)
+    assert 0 < len(kept) <= THREADS + WAITING
+    worker.stop()
+    await working
+
+
+def _hold(tx: Transaction, over: threading.Event) -> str:
+    """Be a long transaction."""
+    tx.sql("SELECT 1")
+    over.wait(20)
+    return "done"
+
+
+async def _done(_job: Job) -> Done:
+    return Done()
+
+
+def _count(tx: Transaction, table: str) -> Any:
+    return tx.sql(f"SELECT count(*) FROM {table}")[0][0]

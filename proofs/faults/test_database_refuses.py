@@ -1,0 +1,103 @@
+"""A database that takes no writes for a while: F28, and what an absence must not do to living workers."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from longtake import open_database
+from longtake.errors import DatabaseReadOnly
+from proofs.faults.lab import wait_until
+from tests.databases import as_administrator
+from tests.outside import plain_sql
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from longtake import Transaction
+    from proofs.faults.lab import Lab
+    from proofs.faults.servers import StoppableServer
+
+
+@pytest.fixture
+def writable_again(restarted_lab: Lab) -> Iterator[None]:
+    yield
+    set_read_only(restarted_lab, read_only=False)
+
+
+def set_read_only(lab: Lab, *, read_only: bool) -> None:
+    """Do to open and new connections what a failover to a standby does."""
+    wanted = "on" if read_only else "off"
+    for statement in (f"ALTER SYSTEM SET default_transaction_read_only = {wanted}", "SELECT pg_reload_conf()"):
+        plain_sql(as_administrator(lab.url), statement)
+    wait_until(lambda: lab.sql("SHOW default_transaction_read_only") == [(wanted,)], "the server has read it")
+
+
+def write(tx: Transaction) -> None:
+    tx.sql("INSERT INTO effects (job_id) VALUES ('submitted')")
+
+
+@pytest.mark.usefixtures("writable_again")
+async def test_f28_a_read_only_server_is_refused_clearly_and_work_goes_on_when_it_takes_writes(
+    restarted_lab: Lab,
+) -> None:
+    lab = restarted_lab
+    database = open_database(lab.url)
+    try:
+        child = lab.start(lease_seconds=30.0)
+        ids = lab.enqueue(5, until="go")
+        lab.wait_for("start", count=5)
+        set_read_only(lab, read_only=True)
+
+        asked_at = time.monotonic()
+        with pytest.raises(DatabaseReadOnly, match="takes no writes") as refused:
+            await database.run(write)
+        assert time.monotonic() - asked_at < 1
+        assert "primary" in refused.value.hint
+        assert await database.read(lambda tx: tx.sql("SELECT count(*) FROM jobs")) == [(5,)]
+
+        lab.let("go")
+        lab.wait_for("end", count=5)
+        log = lab.folder / f"log-{child.id}"
+        wait_until(lambda: "DATABASE_READ_ONLY" in log.read_text(), "the worker is refused too")
+        set_read_only(lab, read_only=False)
+        await database.run(write)
+        lab.sql("DELETE FROM effects WHERE job_id = 'submitted'")
+        lab.drained()
+        lab.check(ids)
+        assert {tuple(lab.attempts(job)) for job in ids} == {("done",)}
+    finally:
+        database.close()
+
+
+@pytest.mark.usefixtures("writable_again")
+@pytest.mark.parametrize("how", ["read-only", "stopped"])
+def test_f18_an_absence_longer_than_a_lease_buries_no_living_worker(
+    restarted_lab: Lab, stoppable_server: StoppableServer, how: str
+) -> None:
+    lab = restarted_lab
+    children = [lab.start(lease_seconds=2.0) for _ in range(3)]
+    ids = lab.enqueue(9, until="go")
+    lab.wait_for("start", count=9)
+    before = lab.sql("SELECT id FROM workers ORDER BY id")
+    went_at = time.monotonic()
+    if how == "read-only":
+        set_read_only(lab, read_only=True)
+    else:
+        stoppable_server.halt("fast")
+    wait_until(lambda: time.monotonic() - went_at > 2.8, "well over a lease has passed")
+    if how == "read-only":
+        set_read_only(lab, read_only=False)
+    else:
+        stoppable_server.start()
+    # Nobody could beat, so that nobody beat says nothing about anybody.
+    beats = min(row[0] for row in lab.sql("SELECT beat FROM workers"))
+    wait_until(lambda: min(row[0] for row in lab.sql("SELECT beat FROM workers")) >= beats + 3, "all beat again")
+    assert lab.sql("SELECT id FROM workers ORDER BY id") == before
+    lab.let("go")
+    lab.drained()
+    lab.check(ids)
+    assert all(child.alive for child in children)
+    assert {tuple(lab.attempts(job)) for job in ids} == {("done",)}
