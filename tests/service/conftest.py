@@ -79,5 +79,5 @@ def shared_place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 @pytest.fixture(scope="module")
 def shared_server(shared_place: Place) -> Iterator[Server]:
     """One server for all tests of a module; they must not stop it."""
-    with shared_place.server() as server:
+    with shared_place.server_here() as server:
         yield server
