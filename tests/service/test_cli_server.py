@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from typing import TYPE_CHECKING
 
 from longtake.app.server_file import ServerFile, read_server_file, remove_server_file, write_server_file
@@ -115,17 +114,6 @@ def test_a_taken_port_is_named(commands: Commands, tmp_path: Path, shared_server
     refused = commands.at(Place(tmp_path))("serve", "--port", port)
     assert (refused.code, "[LISTEN_FAILED]" in refused.errors, port in refused.errors) == (2, True, True)
     assert not (tmp_path / "data").exists(), "nothing is begun without the port"
-
-
-def test_a_server_that_was_killed_leaves_a_file_that_is_not_believed(commands: Commands, place: Place) -> None:
-    longtake = commands.at(place)
-    with place.server() as server:
-        job_id = longtake("schedules", "run", "engine.prune", "--json").json["job_id"]
-        assert server.stop(signal.SIGKILL) == -signal.SIGKILL
-    assert (place.data / "server.json").exists()
-    listed = longtake("jobs", "list", "--json")
-    assert [job["id"] for job in listed.json["jobs"]] == [job_id]
-    assert "gone" in longtake("workers", "list").output
 
 
 def test_a_server_that_answers_nonsense_is_not_believed(
