@@ -9,8 +9,9 @@ import pytest
 
 from tests.sandbox_process import SandboxProcess, running_sandbox
 from tests.service.cli_users import place_with, started_server
+from tests.service.conftest import TITLES
 from tests.service.test_cli_assets import source
-from tests.service.test_cli_catalogue import TITLES, catalogue_place
+from tests.service.test_cli_catalogue import catalogue_place
 from tests.service.test_cli_runs import STORY, scene_place
 
 if TYPE_CHECKING:

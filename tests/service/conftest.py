@@ -10,11 +10,15 @@ import orjson
 import pytest
 
 from longtake.cli.main import main
+from tests.sandbox_process import SandboxProcess, running_sandbox
 from tests.service.processes import Place, Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+#: How many titles the sandbox knows.
+TITLES = 60
 
 
 @dataclass
@@ -59,6 +63,13 @@ class Commands:
             code = ended.code or 0
         said = self._capsys.readouterr()
         return Result(code, said.out, said.err)
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Iterator[SandboxProcess]:
+    """One outside world for all tests of a process; a test that changes it puts it back."""
+    with running_sandbox(titles=TITLES, seconds={"image": 0.3}) as running:
+        yield running
 
 
 @pytest.fixture

@@ -17,13 +17,13 @@ import pytest
 from PIL import Image
 
 from longtake import migrate_up
-from tests.sandbox_process import SandboxProcess, running_sandbox
 from tests.service.cli_users import User, place_with
 from tests.service.processes import Place, Server, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.sandbox_process import SandboxProcess
     from tests.service.conftest import Commands
 
 UNKNOWN_ID = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
@@ -62,12 +62,6 @@ def source() -> Iterator[str]:
     server.shutdown()
     thread.join()
     server.server_close()
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[SandboxProcess]:
-    with running_sandbox() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +200,7 @@ def test_a_result_goes_with_its_task_when_that_has_ended(longtake: User, sandbox
         longtake("tasks", "cancel", begun)
         assert longtake("tasks", "delete", begun, "--yes").code == 0
     finally:
-        sandbox.settings(seconds={"image": 0.2})
+        sandbox.settings(seconds={"image": 0.3})
 
 
 def test_whoever_is_asked_may_say_no(longtake: User, source: str) -> None:

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.sandbox_process import SandboxProcess, running_sandbox
 from tests.service.cli_users import User, command, place_with
+from tests.service.conftest import TITLES
 from tests.service.processes import Place, Server, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.sandbox_process import SandboxProcess
     from tests.service.conftest import Commands
 
 UNKNOWN_ID = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
-TITLES = 60
 
 
 def catalogue_place(sandbox: SandboxProcess, folder: Path, **settings: str) -> Place:
@@ -35,12 +35,6 @@ def catalogue_place(sandbox: SandboxProcess, folder: Path, **settings: str) -> P
         "LONGTAKE_BANGUMI_IMAGES_URL": sandbox.bangumi_images_url,
     }
     return place_with(sandbox, folder, **known | settings)
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[SandboxProcess]:
-    with running_sandbox(titles=TITLES) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

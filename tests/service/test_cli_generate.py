@@ -14,7 +14,6 @@ import pytest
 from PIL import Image
 
 from longtake.app.server_file import ServerFile
-from tests.sandbox_process import SandboxProcess, running_sandbox
 from tests.service.cli_users import User, command, place_with
 from tests.service.processes import Place, Server, wait_for
 
@@ -23,15 +22,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from longtake.settings import Settings
+    from tests.sandbox_process import SandboxProcess
     from tests.service.conftest import Commands
 
 UNKNOWN_ID = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[SandboxProcess]:
-    with running_sandbox(seconds={"image": 0.3}) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.sandbox_process import SandboxProcess, running_sandbox
 from tests.service.cli_users import User, place_with
 from tests.service.processes import Place, Server
 
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.sandbox_process import SandboxProcess
     from tests.service.conftest import Commands
 
 UNKNOWN_ID = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
@@ -24,12 +24,6 @@ def scene_place(sandbox: SandboxProcess, folder: Path) -> Place:
     known = {"LONGTAKE_GEMINI_API_KEY": sandbox.key, "LONGTAKE_GEMINI_BASE_URL": sandbox.gemini_url}
     pace = {"LONGTAKE_SCENES_PER_MINUTE": "1000", "LONGTAKE_SCENES_AT_ONCE": "4"}
     return place_with(sandbox, folder, **known, **pace)
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[SandboxProcess]:
-    with running_sandbox(seconds={"image": 0.3}) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
