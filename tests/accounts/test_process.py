@@ -37,7 +37,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 @pytest.fixture(scope="module")
 def server(place: Place) -> Iterator[Server]:
-    with place.server() as running:
+    with place.server_here() as running:
         yield running
 
 
@@ -156,11 +156,11 @@ def test_a27_a_server_with_a_wrong_key_does_not_start_and_changes_nothing(
     before = run("secrets", "list", "--json").json
     place.settings["LONGTAKE_MASTER_KEY"] = "the wrong key of thirty-two characters"
     for command in ("serve", "worker"):
-        ended = place.run(command)
-        assert ended.returncode == 2
-        assert "[VAULT_KEY_WRONG]" in ended.stderr
-        assert "kie_api_key" in ended.stderr
-        assert CANARY not in ended.stderr + ended.stdout
+        ended = commands.at(place)(command)
+        assert ended.code == 2
+        assert "[VAULT_KEY_WRONG]" in ended.errors
+        assert "kie_api_key" in ended.errors
+        assert CANARY not in ended.errors + ended.output
     monkeypatch.setattr(sys, "stdin", io.StringIO("another"))
     assert commands.at(place)("secrets", "set", "kie_api_key").code == 2
     assert run("secrets", "list", "--json").json == before

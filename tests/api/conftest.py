@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def still_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """A server on SQLite."""
     place = place_for(tmp_path_factory.mktemp("api"))
-    with place.server("--no-worker") as server:
+    with place.server_here(with_worker=False) as server:
         yield Api(place, server)
 
 
@@ -27,14 +27,14 @@ def either_api(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     """A server on each database in turn."""
     place = place_for(tmp_path_factory.mktemp("api"), **FOR_RUNS)
     if request.param == "sqlite":
-        with place.server("--no-worker") as server:
+        with place.server_here(with_worker=False) as server:
             yield Api(place, server)
         return
     databases: PostgresqlServer = request.getfixturevalue("postgresql_server")
     url = databases.new_database()
     try:
         place = place_for(tmp_path_factory.mktemp("api"), url, **FOR_RUNS)
-        with place.server("--no-worker") as server:
+        with place.server_here(with_worker=False) as server:
             yield Api(place, server)
     finally:
         databases.drop_database(url)

@@ -24,7 +24,7 @@ ATTACKER = "203.0.113.7"
 def open_api(tmp_path: Path) -> Iterator[Api]:
     """A server that believes nobody about addresses."""
     place = place_for(tmp_path, failed_logins_per_minute=LIMIT)
-    with place.server("--no-worker") as server:
+    with place.server_here(with_worker=False) as server:
         yield Api(place, server)
 
 
@@ -32,7 +32,7 @@ def open_api(tmp_path: Path) -> Iterator[Api]:
 def proxied_api(tmp_path: Path) -> Iterator[Api]:
     """A server behind proxies on its own machine and in a network of its own."""
     place = place_for(tmp_path, trusted_proxies="loopback, 10.0.0.0/8", failed_logins_per_minute=LIMIT)
-    with place.server("--no-worker") as server:
+    with place.server_here(with_worker=False) as server:
         yield Api(place, server)
 
 

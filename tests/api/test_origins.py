@@ -35,7 +35,7 @@ FOREIGN = [
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     place = place_for(tmp_path_factory.mktemp("api"), allowed_origins=f"{SHOP}:443/, {ADMIN}")
-    with place.server("--no-worker") as server:
+    with place.server_here(with_worker=False) as server:
         yield Api(place, server)
 
 

@@ -168,7 +168,7 @@ def working_api(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Api]
     try:
         with running_sandbox(seconds={"image": 0.0, "video": 0.0}) as sandbox:
             place = place_for(tmp_path, url, sandbox)
-            with place.server() as server:
+            with place.server_here() as server:
                 yield Api(place, server, sandbox)
     finally:
         if databases is not None:

@@ -23,7 +23,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """A server with its worker, and a provider that is quick unless it is told to be slow."""
     with running_sandbox(seconds={"image": 0.1, "video": 0.1}) as sandbox:
         place = place_for(tmp_path_factory.mktemp("api"), sandbox=sandbox, poll_seconds="0.1")
-        with place.server() as server:
+        with place.server_here() as server:
             api = Api(place, server, sandbox)
             api.grant("ada", 10_000)
             yield api

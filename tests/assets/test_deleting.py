@@ -1,8 +1,7 @@
-"""Objects go with their rows: rows first, objects after, and a kill anywhere leaves neither for ever (X6)."""
+"""Objects go with their rows: rows first, objects after (X6)."""
 
 from __future__ import annotations
 
-import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,10 +20,8 @@ from longtake.errors import NotFound, StateConflict
 from longtake.storage.keys import preview_key, reference_key, thumbnail_key
 from longtake.storage.s3 import S3Storage
 from longtake.storage.s3_address import parse_s3_url
-from tests.api.stage import Api, picture, place_for
 from tests.assets.stage import PNG, USER, Stage
 from tests.engine.stage import claim, claim_lane, finish, hire
-from tests.service.processes import wait_for
 from tests.storages import keys_in, local_storage
 
 if TYPE_CHECKING:
@@ -245,21 +242,3 @@ async def test_users_delete_what_they_brought_and_nothing_else(local_removal: Re
     with pytest.raises(StateConflict, match="is used"):
         await delete(reference)
     assert sorted(await removal.rows()) == sorted([others, result, reference])
-
-
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_a_server_that_is_killed_between_rows_and_objects_leaves_them_to_the_next(
-    kind: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    url: str = request.getfixturevalue("postgresql_url") if kind == "postgresql" else ""
-    place = place_for(tmp_path, url, storage_url=f"file:{tmp_path}/objects")
-    with place.server("--no-worker") as server:
-        api = Api(place, server)
-        upload = api.ask("POST", "/v1/references", body=picture(), headers={"Content-Type": "image/png"})
-        assert api.ask("DELETE", f"/v1/assets/{upload.json['id']}").status == 204
-        server.stop(signal.SIGKILL)
-    file = tmp_path / "objects" / reference_key(upload.json["id"], "png")
-    assert file.exists()
-    with place.server() as server:
-        wait_for(lambda: not file.exists(), "the file's end")
-        assert Api(place, server).ask("GET", f"/v1/assets/{upload.json['id']}").status == 404

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake.client import Client
+from tests.api.stage import SECRET, token
 from tests.client_python.scripted import Scripted, scripted
 from tests.client_python.stage import CLIENTS, TOKEN, done
 from tests.sandbox_process import SandboxProcess, running_sandbox
@@ -34,15 +35,15 @@ class Service:
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with running_sandbox(seconds={"image": 0.3}) as sandbox:
         settings = {
+            "LONGTAKE_JWT_SECRET": SECRET,
             "LONGTAKE_KIE_API_KEY": sandbox.key,
             "LONGTAKE_KIE_BASE_URL": sandbox.kie_url,
             "LONGTAKE_ALLOW_ADDRESSES": "loopback",
         }
         place = Place(tmp_path_factory.mktemp("client"), settings)
-        with place.server() as server:
-            token = place.run("token", "--user", "ann").stdout.strip()
+        with place.server_here() as server:
             server.operate("credits.grant", user_id="ann", amount=1000, reason="a test", by="the test")
-            yield Service(place, server, sandbox, token)
+            yield Service(place, server, sandbox, token("ann"))
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ def test_an_audit_that_finds_something_ends_with_1(commands: Commands, place: Pl
 
 def test_the_commands_work_through_a_server(commands: Commands, place: Place) -> None:
     longtake = commands.at(place)
-    with place.server():
+    with place.server_here():
         assert longtake("credits", "grant", "ada", "100", "--reason", "October").code == 0
         assert longtake("credits", "balance", "ada", "--json").json["available"] == 100
         refused = longtake("credits", "withdraw", "ada", "101", "--reason", "x")

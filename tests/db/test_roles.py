@@ -27,10 +27,10 @@ PASSWORD = "a pässword with ' and / and @"
 OURS = {"longtake_api", "longtake_engine"}
 
 
-@pytest.fixture(scope="module", params=[16, 18])
-def server(request: pytest.FixtureRequest) -> Iterator[BareServer]:
-    """One of each version that is at hand."""
-    server = BareServer(request.param)
+@pytest.fixture(scope="module")
+def server() -> Iterator[BareServer]:
+    """The newest version; the proofs do the same on the oldest that is at hand."""
+    server = BareServer(18)
     yield server
     server.stop()
 

@@ -1,4 +1,4 @@
-"""The stream as a browser meets it: real servers, connections that break, processes that stop and start."""
+"""The stream as a browser meets it: real servers, and connections that break."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.live.stage import Browser, Frame
+    from tests.live.stage import Browser
     from tests.service.processes import Server
 
 FLOOD = """
@@ -32,7 +32,7 @@ SELECT 'flood', n::text, 'ann', to_jsonb(repeat('x', 4000)) FROM generate_series
 def api(database_url: str, tmp_path: Path) -> Iterator[Api]:
     """A server on either database; few streams are allowed."""
     place = place_for(tmp_path, database_url, streams_per_user="3")
-    with place.server("--no-worker") as server:
+    with place.server_here(with_worker=False) as server:
         yield Api(place, server)
 
 
@@ -103,53 +103,6 @@ def test_a_stream_too_many_is_refused_and_those_who_left_do_not_count(api: Api) 
             return bool(browser.response.status == 200)
 
     wait_for(one_is_let_in, "the end of streams whose clients are gone")
-
-
-def test_a_server_that_stops_says_farewell_and_waits_for_nobody(api: Api) -> None:
-    with browsing(api.server) as one, browsing(api.server, user="bob") as other:
-        assert one.frame()
-        assert other.frame()
-        assert api.server.stop() == 0
-        assert "graceful shutdown exceeded" not in api.server.log.read_text()
-        for browser in (one, other):
-            assert browser.until("farewell").data == {"reason": "SERVER_STOPPING"}
-            assert browser.frame() is None
-
-
-def test_who_was_connected_to_a_killed_server_goes_on_at_the_next(database_url: str, tmp_path: Path) -> None:
-    place = place_for(tmp_path, database_url)
-    with place.server("--no-worker") as server:
-        api = Api(place, server)
-        with browsing(server) as browser:
-            browser.until("ready")
-            api.grant("ann", 1)
-            seen: Frame = browser.until("credits.changed")
-            api.grant("ann", 2)
-            server.process.kill()
-            server.process.wait(10)
-    with place.server("--no-worker") as server:
-        api = Api(place, server)
-        with browsing(server, headers={"Last-Event-ID": str(seen.id)}) as browser:
-            assert given(browser, 1) == [2]
-            api.grant("ann", 3)
-            assert given(browser, 1) == [3]
-
-
-def test_what_one_server_writes_is_read_at_another(postgresql_url: str, tmp_path: Path) -> None:
-    folders = [tmp_path / "a", tmp_path / "b"]
-    for folder in folders:
-        folder.mkdir()
-    places = [place_for(folder, postgresql_url) for folder in folders]
-    with places[0].server("--no-worker") as writing, places[1].server("--no-worker") as reading:
-        writer = Api(places[0], writing)
-        with browsing(reading) as browser:
-            ready = browser.until("ready")
-            for amount in range(1, 6):
-                writer.grant("ann", amount)
-            assert given(browser, 5) == [1, 2, 3, 4, 5]
-        # A cursor of one server is good at every other.
-        with browsing(writing, f"/v1/events?cursor={ready.id}") as browser:
-            assert given(browser, 5) == [1, 2, 3, 4, 5]
 
 
 def test_a_client_that_takes_nothing_is_dropped_and_others_are_not(postgresql_url: str, tmp_path: Path) -> None:

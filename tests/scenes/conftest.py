@@ -8,6 +8,7 @@ import pytest
 
 from tests.generation.conftest import sandbox, shared_sandbox
 from tests.scenes.stage import SceneStudio
+from tests.service.conftest import commands
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from tests.databases import StoppedClock
     from tests.sandbox_process import SandboxProcess
 
-__all__ = ["sandbox", "shared_sandbox"]
+__all__ = ["commands", "sandbox", "shared_sandbox"]
 
 
 @pytest.fixture

@@ -40,6 +40,13 @@ def serving(place: Place, sandbox: SandboxProcess, *arguments: str) -> Iterator[
         yield Api(place, server, sandbox)
 
 
+@contextmanager
+def serving_here(place: Place, sandbox: SandboxProcess, *, with_worker: bool = False) -> Iterator[Api]:
+    """Run a server in this process."""
+    with place.server_here(with_worker=with_worker) as server:
+        yield Api(place, server, sandbox)
+
+
 def new_run(api: Api, count: int = 3, *, user: str = "ada", **more: Any) -> Answer:
     """Ask for a run."""
     headers = more.pop("headers", None)

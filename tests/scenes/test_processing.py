@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -13,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.api.stage import Api, assert_problem
-from tests.scenes.service import INTERNAL_SECRET, busy_worker, new_run, process, scene_place, serving, workers
+from tests.scenes.service import INTERNAL_SECRET, new_run, process, scene_place, serving_here
 from tests.service.processes import wait_for
 
 if TYPE_CHECKING:
@@ -21,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.sandbox_process import SandboxProcess
+    from tests.service.conftest import Commands
 
 #: Time enough on a busy machine: the answer comes as soon as nothing is due.
 AMPLE_SECONDS = 60.0
@@ -29,7 +27,7 @@ AMPLE_SECONDS = 60.0
 @pytest.fixture
 def api(database_url: str, tmp_path: Path, sandbox: SandboxProcess) -> Iterator[Api]:
     url = database_url if database_url.startswith("postgresql") else ""
-    with serving(scene_place(tmp_path, sandbox, url), sandbox, "--no-worker") as found:
+    with serving_here(scene_place(tmp_path, sandbox, url), sandbox) as found:
         found.grant()
         yield found
 
@@ -80,23 +78,6 @@ def test_a_queue_with_nothing_in_it_is_answered_soon(api: Api) -> None:
     assert done["given_back"] == 0
 
 
-def test_what_does_not_fit_is_given_back_in_time(api: Api) -> None:
-    assert api.sandbox is not None
-    api.sandbox.faults("delay", delay=30.0, route="submit")
-    run_id = new_run(api, 3, advance=True).json["id"]
-    began = time.monotonic()
-    done = process(api, 4).json
-    assert time.monotonic() - began < 7
-    assert done["given_back"] >= 3
-    run = api.ask("GET", f"/v1/runs/{run_id}").json
-    assert [scene["state"] for scene in run["scenes"]] == ["queued"] * 3
-    api.sandbox.clear_faults()
-    assert process(api, AMPLE_SECONDS).status == 200
-    run = api.ask("GET", f"/v1/runs/{run_id}").json
-    # What was given back was no try.
-    assert (run["status"], [scene["attempt"] for scene in run["scenes"]]) == ("completed", [1, 1, 1])
-
-
 def test_beside_itself_each_image_is_made_once(api: Api) -> None:
     assert api.sandbox is not None
     run_ids = [new_run(api, 10, advance=True).json["id"] for _ in range(2)]
@@ -106,21 +87,6 @@ def test_beside_itself_each_image_is_made_once(api: Api) -> None:
     wait_for(lambda: {status(api, one) for one in run_ids} == {"completed"}, "the end of both runs")
     assert len(api.sandbox.calls(route="submit")) == 20
     assert api.balance() == (1_000 - 20 * 5, 0)
-
-
-def test_more_at_once_than_a_server_does_are_refused(api: Api) -> None:
-    assert api.sandbox is not None
-    api.sandbox.faults("delay", delay=2.0, route="submit")
-    new_run(api, 10, advance=True)
-    threads = [threading.Thread(target=process, args=(api, 6)) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    wait_for(lambda: api.sql("SELECT count(*) FROM workers") == [(3,)], "three workers")
-    refused = process(api, 6)
-    assert_problem(refused, 429, "PROCESSINGS_TOO_MANY")
-    assert refused.headers["retry-after"] == "5"
-    for thread in threads:
-        thread.join()
 
 
 def test_without_the_secret_nothing_is_done(api: Api) -> None:
@@ -138,23 +104,29 @@ def test_without_the_secret_nothing_is_done(api: Api) -> None:
     assert api.sandbox.calls(route="submit") == []
 
 
+@pytest.fixture(scope="module")
+def refusing_api(tmp_path_factory: pytest.TempPathFactory, shared_sandbox: SandboxProcess) -> Iterator[Api]:
+    """One server for what is refused before anything is looked up."""
+    with serving_here(scene_place(tmp_path_factory.mktemp("refusing"), shared_sandbox), shared_sandbox) as found:
+        yield found
+
+
 @pytest.mark.parametrize("seconds", [0, 0.5, 301, "long", None])
-def test_a_time_that_makes_no_sense_is_refused(api: Api, seconds: object) -> None:
-    answer = api.ask(
-        "POST", "/v1/internal/process", {"seconds": seconds}, user=None, headers={"X-Internal-Secret": INTERNAL_SECRET}
-    )
+def test_a_time_that_makes_no_sense_is_refused(refusing_api: Api, seconds: object) -> None:
+    headers = {"X-Internal-Secret": INTERNAL_SECRET}
+    answer = refusing_api.ask("POST", "/v1/internal/process", {"seconds": seconds}, user=None, headers=headers)
     assert_problem(answer, 422, "REQUEST_INVALID")
 
 
 def test_without_the_setting_there_is_nothing(tmp_path: Path, sandbox: SandboxProcess) -> None:
-    with serving(scene_place(tmp_path, sandbox, internal_secret=""), sandbox, "--no-worker") as api:
+    with serving_here(scene_place(tmp_path, sandbox, internal_secret=""), sandbox) as api:
         assert_problem(process(api, 2), 404, "NOT_FOUND")
         assert_problem(process(api, 2, secret=None), 404, "NOT_FOUND")
 
 
 def test_guessing_is_limited_by_address(tmp_path: Path, sandbox: SandboxProcess) -> None:
     place = scene_place(tmp_path, sandbox, failed_logins_per_minute="1")
-    with serving(place, sandbox, "--no-worker") as api:
+    with serving_here(place, sandbox) as api:
         assert process(api, 1).status == 200
         assert process(api, 1, secret="a guess").status == 401
         assert_problem(process(api, 1, secret="another guess"), 429, "RATE_LIMITED")
@@ -162,37 +134,19 @@ def test_guessing_is_limited_by_address(tmp_path: Path, sandbox: SandboxProcess)
         assert process(api, 1).status == 200
 
 
-def test_a_secret_that_is_too_short_stops_the_server(tmp_path: Path, sandbox: SandboxProcess) -> None:
-    place = scene_place(tmp_path, sandbox, internal_secret="short")
-    stopped = place.run("serve", "--no-worker")
-    assert stopped.returncode != 0
-    assert "LONGTAKE_INTERNAL_SECRET" in stopped.stderr
-    assert "at least 16 characters" in stopped.stderr
-    assert "short" not in stopped.stderr
-
-
-def test_it_alone_rescues_what_a_killed_process_left(
-    postgresql_url: str, tmp_path: Path, sandbox: SandboxProcess
+def test_a_secret_that_is_too_short_stops_the_server(
+    commands: Commands, tmp_path: Path, sandbox: SandboxProcess
 ) -> None:
-    settings = {"lease_seconds": "2", "heartbeat_seconds": "0.5", "scenes_at_once": "1"}
-    place = scene_place(tmp_path, sandbox, postgresql_url, **settings)
-    with serving(place, sandbox, "--no-worker") as api:
-        api.grant()
-        rule = sandbox.faults("delay", delay=60.0, route="submit")
-        run_id = new_run(api, 3, advance=True).json["id"]
-        with workers(place, 1) as started:
-            killed = wait_for(lambda: sandbox.calls(route="submit") and busy_worker(api, set(started)), "a call")
-            os.kill(killed, signal.SIGKILL)
-        sandbox.ask("DELETE", f"/_faults/{rule}")
-        assert api.ask("GET", f"/v1/runs/{run_id}").json["total"]["processing"] == 1
-        wait_for(lambda: process(api, 12).status == 200 and status(api, run_id) == "completed", "the rescue")
-        attempts = [scene["attempt"] for scene in api.ask("GET", f"/v1/runs/{run_id}").json["scenes"]]
-        assert sorted(attempts) == [1, 1, 2]
-        assert api.balance() == (1_000 - 3 * 5, 0)
+    place = scene_place(tmp_path, sandbox, internal_secret="short")
+    stopped = commands.at(place)("serve", "--no-worker")
+    assert stopped.code != 0
+    assert "LONGTAKE_INTERNAL_SECRET" in stopped.errors
+    assert "at least 16 characters" in stopped.errors
+    assert "short" not in stopped.errors
 
 
 def test_beside_a_worker_each_image_is_made_once(tmp_path: Path, sandbox: SandboxProcess) -> None:
-    with serving(scene_place(tmp_path, sandbox), sandbox) as api:
+    with serving_here(scene_place(tmp_path, sandbox), sandbox, with_worker=True) as api:
         api.grant()
         run_ids = [new_run(api, 10, advance=True).json["id"] for _ in range(2)]
         assert process(api, 10).status == 200

@@ -28,7 +28,7 @@ def api(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         url = databases.new_database()
     try:
         place = place_for(folder, url, **FOR_RUNS)
-        with place.server("--no-worker") as server:
+        with place.server_here(with_worker=False) as server:
             found = Api(place, server)
             found.grant("ada", 1_000_000)
             yield found
@@ -169,7 +169,7 @@ def test_lists_go_on_where_they_ended(api: Api) -> None:
 
 def test_more_images_than_one_user_may_have_are_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
     place = place_for(tmp_path_factory.mktemp("few"), unfinished_tasks="12", **FOR_RUNS)
-    with place.server("--no-worker") as server:
+    with place.server_here(with_worker=False) as server:
         api = Api(place, server)
         api.grant()
         assert new_run(api, 10, advance=True).status == 201

@@ -10,11 +10,15 @@ import orjson
 import pytest
 
 from longtake.cli.main import main
+from tests.sandbox_process import SandboxProcess, running_sandbox
 from tests.service.processes import Place, Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+#: How many titles the sandbox knows.
+TITLES = 60
 
 
 @dataclass
@@ -61,6 +65,13 @@ class Commands:
         return Result(code, said.out, said.err)
 
 
+@pytest.fixture(scope="session")
+def sandbox() -> Iterator[SandboxProcess]:
+    """One outside world for all tests of a process; a test that changes it puts it back."""
+    with running_sandbox(titles=TITLES, seconds={"image": 0.3}) as running:
+        yield running
+
+
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Commands:
     return Commands(monkeypatch, capsys)
@@ -79,5 +90,5 @@ def shared_place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 @pytest.fixture(scope="module")
 def shared_server(shared_place: Place) -> Iterator[Server]:
     """One server for all tests of a module; they must not stop it."""
-    with shared_place.server() as server:
+    with shared_place.server_here() as server:
         yield server

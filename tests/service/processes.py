@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from longtake.settings import load_settings
+from tests.service.threads import ServerThread, in_thread
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
@@ -48,9 +51,8 @@ class Answer:
 
 @dataclass
 class Server:
-    """A running `longtake serve`."""
+    """A running server: in this process, unless it is a `ServerProcess`."""
 
-    process: subprocess.Popen[bytes]
     url: str
     token: str
     log: Path
@@ -77,6 +79,13 @@ class Server:
     def operate(self, action: str, **arguments: Any) -> Answer:
         headers = {"Authorization": f"Bearer {self.token}"}
         return self.request("POST", f"/v1/operator/{action}", json.dumps(arguments).encode(), headers)
+
+
+@dataclass
+class ServerProcess(Server):
+    """A running `longtake serve`."""
+
+    process: subprocess.Popen[bytes]
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(number)
@@ -108,7 +117,25 @@ class Place:
         )  # fmt: skip
 
     @contextmanager
-    def server(self, *arguments: str) -> Iterator[Server]:
+    def server_here(self, *, with_worker: bool = True) -> Iterator[Server]:
+        """Run a server in a thread of this process until the block ends: all that `serve` does but signals."""
+        file = self.data / "server.json"
+        file.unlink(missing_ok=True)
+        log = self.folder / "server.log"
+        settings = load_settings(self.environment, self.folder)
+
+        def started(thread: ServerThread) -> bool:
+            assert thread.is_alive(), thread.failure
+            return file.exists()
+
+        with in_thread(
+            settings, log, lambda thread: wait_for(lambda: started(thread), "its start"), with_worker=with_worker
+        ):
+            content = json.loads(file.read_text())
+            yield Server(content["url"], content["token"], log)
+
+    @contextmanager
+    def server(self, *arguments: str) -> Iterator[ServerProcess]:
         """Run a server until the block ends; however it ends, the process is gone."""
         (self.data / "server.json").unlink(missing_ok=True)
         log = self.folder / "server.log"
@@ -119,7 +146,7 @@ class Place:
             )  # fmt: skip
         try:
             content = wait_for(lambda: self._started(process, log), "the server's start")
-            yield Server(process, content["url"], content["token"], log)
+            yield ServerProcess(content["url"], content["token"], log, process)
         finally:
             if process.poll() is None:
                 process.kill()

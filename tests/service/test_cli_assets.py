@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import io
-import json
 import os
 import pty
 import sqlite3
@@ -18,13 +17,13 @@ import pytest
 from PIL import Image
 
 from longtake import migrate_up
-from tests.sandbox_process import SandboxProcess, running_sandbox
-from tests.service.cli_users import User, place_with, started_server
+from tests.service.cli_users import User, place_with
 from tests.service.processes import Place, Server, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.sandbox_process import SandboxProcess
     from tests.service.conftest import Commands
 
 UNKNOWN_ID = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
@@ -66,19 +65,13 @@ def source() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def sandbox() -> Iterator[SandboxProcess]:
-    with running_sandbox() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def home(sandbox: SandboxProcess, tmp_path_factory: pytest.TempPathFactory) -> Place:
     return place_with(sandbox, tmp_path_factory.mktemp("home"), LONGTAKE_UNFINISHED_IMPORTS="5")
 
 
 @pytest.fixture(scope="module")
 def server(home: Place) -> Iterator[Server]:
-    with home.server() as running:
+    with home.server_here() as running:
         yield running
 
 
@@ -164,18 +157,6 @@ def test_whoever_waits_is_told_what_came_and_what_did_not(longtake: User, source
     ]
 
 
-@pytest.mark.slow
-def test_where_no_server_runs_a_file_is_there_when_the_command_ends(
-    sandbox: SandboxProcess, tmp_path: Path, source: str
-) -> None:
-    alone = place_with(sandbox, tmp_path)
-    ended = alone.run("assets", "add", f"{source}/alone.png", "--json")
-    assert ended.returncode == 0, ended.stderr
-    [asset] = json.loads(ended.stdout)["added"]
-    assert (asset["save_state"], asset["thumbnail_state"]) == ("success", "completed")
-    assert started_server(alone) is None
-
-
 def test_what_one_brought_in_is_deleted_with_its_files_when_it_is_meant(longtake: User, source: str) -> None:
     added = longtake("assets", "add", f"{source}/gone.png", f"{source}/gone-too.png", "--wait", "--json").json["added"]
     first, second = (one["id"] for one in added)
@@ -219,7 +200,7 @@ def test_a_result_goes_with_its_task_when_that_has_ended(longtake: User, sandbox
         longtake("tasks", "cancel", begun)
         assert longtake("tasks", "delete", begun, "--yes").code == 0
     finally:
-        sandbox.settings(seconds={"image": 0.2})
+        sandbox.settings(seconds={"image": 0.3})
 
 
 def test_whoever_is_asked_may_say_no(longtake: User, source: str) -> None:
@@ -246,7 +227,7 @@ def test_operators_see_how_media_fare_and_mend_what_is_stuck(commands: Commands,
     place.data.mkdir()
     file = place.data / "longtake.db"
     migrate_up(f"sqlite:///{file}")
-    with place.server("--no-worker"):
+    with place.server_here(with_worker=False):
         pass  # From now on the database knows which jobs there are.
     connection = sqlite3.connect(file)
     insert = "INSERT INTO videos (id, user_id, status, video_url) VALUES (?, 'ada', 'completed', ?)"
@@ -271,7 +252,7 @@ def test_operators_see_how_media_fare_and_mend_what_is_stuck(commands: Commands,
     assert stuck in longtake("assets", "stuck").output
     assert "SOURCE_GONE" in longtake("assets", "failures").output
     assert "secret" not in longtake("assets", "failures", "--json").output
-    with place.server("--no-worker"):
+    with place.server_here(with_worker=False):
         assert longtake("assets", "stuck", "--json").json["stuck"][0]["id"] == stuck
         assert longtake("assets", "fix-stuck", "--json").json == {"fixed": [stuck]}
         assert longtake("assets", "fix-stuck").output == "0 were stuck.\n"

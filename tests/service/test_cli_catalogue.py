@@ -1,4 +1,4 @@
-"""`longtake catalogue`: titles by command, on a server that runs, on one elsewhere, and where none runs."""
+"""`longtake catalogue`: titles by command, on a server that runs and on one elsewhere."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.sandbox_process import SandboxProcess, running_sandbox
-from tests.service.cli_users import User, command, place_with, started_server
+from tests.service.cli_users import User, command, place_with
+from tests.service.conftest import TITLES
 from tests.service.processes import Place, Server, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.sandbox_process import SandboxProcess
     from tests.service.conftest import Commands
 
 UNKNOWN_ID = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
-TITLES = 60
 
 
 def catalogue_place(sandbox: SandboxProcess, folder: Path, **settings: str) -> Place:
@@ -38,12 +38,6 @@ def catalogue_place(sandbox: SandboxProcess, folder: Path, **settings: str) -> P
 
 
 @pytest.fixture(scope="module")
-def sandbox() -> Iterator[SandboxProcess]:
-    with running_sandbox(titles=TITLES) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def truth(sandbox: SandboxProcess) -> list[dict[str, Any]]:
     return sandbox.titles()
 
@@ -55,7 +49,7 @@ def home(sandbox: SandboxProcess, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture(scope="module")
 def server(home: Place) -> Iterator[Server]:
-    with home.server() as running:
+    with home.server_here() as running:
         yield running
 
 
@@ -293,23 +287,3 @@ def test_elsewhere_the_log_in_says_what_one_may(
     assert (refused.code, "[FORBIDDEN]" in refused.errors, "--role operator" in refused.errors) == (1, True, True)
     monkeypatch.setenv("LONGTAKE_TOKEN", tokens["operator"])
     assert longtake("catalogue", "add", "狐", "--json").json["result"] == "created"
-
-
-@pytest.mark.slow
-def test_where_no_server_runs_a_title_is_whole_when_the_command_ends(
-    sandbox: SandboxProcess, tmp_path: Path, truth: list[dict[str, Any]]
-) -> None:
-    known = next(one for one in truth if one["kind"] == "exact")
-    alone = catalogue_place(sandbox, tmp_path)
-    ended = alone.run("catalogue", "add", "--bangumi", str(known["bangumi_id"]), "--json")
-    assert ended.returncode == 0, ended.stderr
-    title = json.loads(ended.stdout)["title"]
-    assert (title["poster_state"], title["tmdb_id"]) == ("stored", known["tmdb_id"])
-    assert started_server(alone) is None
-
-
-@pytest.mark.slow
-def test_without_a_key_it_is_said_how_to_set_one(sandbox: SandboxProcess, tmp_path: Path) -> None:
-    alone = catalogue_place(sandbox, tmp_path, LONGTAKE_TMDB_API_KEY="")
-    ended = alone.run("catalogue", "status")
-    assert "none, so no ids are looked up: `longtake secrets set tmdb_api_key`" in ended.stdout, ended.stderr

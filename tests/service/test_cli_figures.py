@@ -48,7 +48,7 @@ def test_figures_are_shown_with_their_targets_and_what_is_missed(commands: Comma
     [video] = [line for line in shown.output.splitlines() if line.startswith("video")]
     assert " ".join(video.split()) == "video 0 0 0 – > 95.0 % – < 300.0 s –"
     assert "Under way: 0 pending, 0 running." in shown.output
-    with place.server("--no-worker"):
+    with place.server_here(with_worker=False):
         found = longtake("figures", "--json").json
     assert [(one["type"], one["success_met"], one["mean_met"]) for one in found["types"]] == [
         ("image", False, False),

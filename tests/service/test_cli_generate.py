@@ -14,7 +14,6 @@ import pytest
 from PIL import Image
 
 from longtake.app.server_file import ServerFile
-from tests.sandbox_process import SandboxProcess, running_sandbox
 from tests.service.cli_users import User, command, place_with
 from tests.service.processes import Place, Server, wait_for
 
@@ -23,15 +22,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from longtake.settings import Settings
+    from tests.sandbox_process import SandboxProcess
     from tests.service.conftest import Commands
 
 UNKNOWN_ID = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[SandboxProcess]:
-    with running_sandbox(seconds={"image": 0.3}) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +35,7 @@ def home(sandbox: SandboxProcess, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture(scope="module")
 def server(home: Place) -> Iterator[Server]:
-    with home.server() as running:
+    with home.server_here() as running:
         yield running
 
 
@@ -123,23 +117,6 @@ def test_without_waiting_the_id_is_printed_and_can_be_followed(longtake: User) -
     assert (followed.code, len(longtake.pictures()), len(followed.output.splitlines())) == (0, 2, 2)
     shown = longtake("tasks", "follow", *ids, "--json")
     assert [task["id"] for task in shown.json["tasks"]] == ids
-
-
-def test_ctrl_c_ends_the_waiting_and_not_the_task(longtake: User, sandbox: SandboxProcess) -> None:
-    sandbox.faults("running", route="query")
-    try:
-        with command(longtake.place, "generate", "a slow fox") as running:
-            # The first line says that it waits.
-            first = running.line()
-            code, output, errors = running.interrupt()
-    finally:
-        sandbox.clear_faults()
-    task = longtake.tasks()[0]
-    assert (code, output, task["prompt"]) == (130, "", "a slow fox")
-    assert f"goes on without you: `longtake tasks follow {task['id']}`" in first + errors
-    assert "Traceback" not in errors
-    followed = longtake("tasks", "follow", task["id"])
-    assert (followed.code, len(longtake.pictures())) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -302,16 +279,6 @@ def test_nor_to_one_elsewhere_that_a_data_folder_names(longtake: User, monkeypat
 def test_a_token_is_not_sent_just_anywhere(longtake: User, address: str) -> None:
     refused = longtake("login", "--server", address, "--token", "x")
     assert (refused.code, "--server" in refused.errors) == (2, True)
-
-
-def test_a_server_that_is_away_is_said(sandbox: SandboxProcess, tmp_path: Path) -> None:
-    away = place_with(sandbox, tmp_path, LONGTAKE_SERVER="http://127.0.0.1:9", LONGTAKE_TOKEN="x")
-    with command(away, "generate", "a fox") as running:
-        assert running.line() == "http://127.0.0.1:9 does not answer; trying for 19 s more.\n"
-        code, _output, errors = running.end()
-    assert (code, "[SERVER_UNREACHABLE]" in errors, "127.0.0.1:9" in errors) == (3, True, True)
-    # Nothing was sent that could have been taken.
-    assert "longtake tasks" not in errors
 
 
 def test_logging_in_at_a_wrong_address_is_refused_at_once(longtake: User) -> None:

@@ -48,7 +48,7 @@ def test_from_an_empty_server_to_one_that_serves(
     assert PASSWORD not in made.output
     again = commands("migrate", "up", *options, "--json")
     assert (again.code, again.json["up_to_date"], "made" in again.json) == (0, True, False)
-    with place.server("--no-worker") as running:
+    with place.server_here(with_worker=False) as running:
         assert running.request("GET", "/readyz").status == 200
 
 
@@ -91,17 +91,19 @@ def test_a_role_that_is_not_there_is_said_with_what_makes_it(
 
 
 @pytest.mark.parametrize("command", ["serve", "worker"])
-def test_a_superuser_is_refused_with_what_to_do(tmp_path: Path, postgresql_url: str, command: str) -> None:
+def test_a_superuser_is_refused_with_what_to_do(
+    commands: Commands, tmp_path: Path, postgresql_url: str, command: str
+) -> None:
     place = Place(tmp_path, {"LONGTAKE_DATABASE_URL": as_administrator(postgresql_url)})
-    refused = place.run(command)
-    assert refused.returncode == 2
-    assert "[ROLE_TOO_POWERFUL]" in refused.stderr
-    assert "'postgres'" in refused.stderr
-    assert "longtake migrate up --admin-url" in refused.stderr
+    refused = commands.at(place)(command)
+    assert refused.code == 2
+    assert "[ROLE_TOO_POWERFUL]" in refused.errors
+    assert "'postgres'" in refused.errors
+    assert "longtake migrate up --admin-url" in refused.errors
 
 
 def test_a_superuser_may_be_allowed_and_is_warned(tmp_path: Path, postgresql_url: str) -> None:
     settings = {"LONGTAKE_DATABASE_URL": as_administrator(postgresql_url), "LONGTAKE_ALLOW_SUPERUSER": "true"}
-    with Place(tmp_path, settings).server("--no-worker") as running:
+    with Place(tmp_path, settings).server_here(with_worker=False) as running:
         assert running.request("GET", "/readyz").status == 200
         assert '"code":"ROLE_TOO_POWERFUL"' in running.log.read_text().replace('": "', '":"')

@@ -1,4 +1,4 @@
-"""`longtake runs`: runs of scenes by command, on a server that runs and on one that is started for the command."""
+"""`longtake runs`: runs of scenes by command on a server that runs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.sandbox_process import SandboxProcess, running_sandbox
-from tests.service.cli_users import User, command, place_with, started_server
+from tests.service.cli_users import User, place_with
 from tests.service.processes import Place, Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.sandbox_process import SandboxProcess
     from tests.service.conftest import Commands
 
 UNKNOWN_ID = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
@@ -27,19 +27,13 @@ def scene_place(sandbox: SandboxProcess, folder: Path) -> Place:
 
 
 @pytest.fixture(scope="module")
-def sandbox() -> Iterator[SandboxProcess]:
-    with running_sandbox(seconds={"image": 0.3}) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def home(sandbox: SandboxProcess, tmp_path_factory: pytest.TempPathFactory) -> Place:
     return scene_place(sandbox, tmp_path_factory.mktemp("home"))
 
 
 @pytest.fixture(scope="module")
 def server(home: Place) -> Iterator[Server]:
-    with home.server() as running:
+    with home.server_here() as running:
         running.operate("credits.grant", user_id="local", amount=1000, reason="a test", by="the test")
         yield running
 
@@ -109,28 +103,3 @@ def test_what_is_under_way_is_cancelled_and_then_deleted(longtake: User, sandbox
 def test_what_cannot_be_is_told_clearly(longtake: User, arguments: list[str], code: str) -> None:
     ended = longtake("runs", *arguments)
     assert (ended.code, f"[{code}]" in ended.errors) == (1, True), ended.errors
-
-
-@pytest.mark.slow
-def test_after_ctrl_c_watching_is_taken_up_again(longtake: User, sandbox: SandboxProcess) -> None:
-    sandbox.settings(seconds={"image": 2})
-    try:
-        with command(longtake.place, "runs", "create", *STORY) as running:
-            while "being made" not in running.line():
-                pass
-            code, _output, errors = running.interrupt()
-        assert code == 130, errors
-    finally:
-        sandbox.settings(seconds={"image": 0.3})
-    run = longtake("runs", "list", "--limit", "1", "--json").json["runs"][0]
-    watched = longtake("runs", "watch", run["id"], "--json")
-    assert (watched.code, watched.json["status"]) == (0, "completed")
-
-
-@pytest.mark.slow
-def test_where_no_server_runs_a_run_is_whole_when_the_command_ends(sandbox: SandboxProcess, tmp_path: Path) -> None:
-    alone = scene_place(sandbox, tmp_path)
-    ended = alone.run("runs", "create", *STORY, "--no-wait")
-    assert ended.returncode == 0, ended.stderr
-    assert "3 of 3 images; completed" in ended.stdout
-    assert started_server(alone) is None

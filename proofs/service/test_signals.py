@@ -3,40 +3,18 @@
 from __future__ import annotations
 
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake import Engine, migrate_up, open_database
-from longtake.app import Application
 from longtake.db.ownership import FileOwnership
-from longtake.settings import Settings
-from tests.service import slow_app
 from tests.service.processes import PATIENCE_SECONDS, Place, wait_for
-from tests.service.slow_jobs import APP, ROOT, enqueue, sign
+from tests.service.slow_jobs import APP, sign
+from tests.service.test_application import job, place
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    """A place whose database holds one slow job."""
-    place = Place(tmp_path, {"PYTHONPATH": str(ROOT)})
-    url = f"sqlite:///{place.data}/longtake.db"
-    migrate_up(url)
-    enqueue(url, place)
-    return place
-
-
-def job(place: Place) -> Any:
-    with closing(sqlite3.connect(place.data / "longtake.db")) as connection:
-        return connection.execute("SELECT state, attempt FROM jobs WHERE kind = 'slow'").fetchone()
+__all__ = ["place"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -85,13 +63,6 @@ def test_a_worker_alone_stops_in_order_as_well(place: Place) -> None:
     assert job(place) == ("ready", 0)
 
 
-def test_a_server_without_a_worker_runs_nothing(place: Place) -> None:
-    with place.server("--no-worker", *APP) as server:
-        assert server.operate("workers.list").json == {"workers": []}
-        assert job(place) == ("ready", 0)
-        assert server.stop() == 0
-
-
 def test_ctrl_c_ends_a_command_without_a_word(place: Place) -> None:
     ownership = FileOwnership(place.data / "longtake.db", "longtake worker")
     command = [sys.executable, "-X", "importtime", "-m", "longtake", "jobs", "list"]
@@ -112,18 +83,3 @@ def test_ctrl_c_ends_a_command_without_a_word(place: Place) -> None:
         ownership.release()
         process.kill()
         process.communicate()
-
-
-def test_what_is_declared_too_late_or_used_too_early_is_refused(place: Place) -> None:
-    from longtake.errors import InvalidApplication
-
-    database = open_database(f"sqlite:///{place.data}/longtake.db")
-    try:
-        application = Application(Settings(data_dir=place.data), database)
-        with pytest.raises(InvalidApplication, match="only after all has been declared"):
-            _ = application.engine
-        assert isinstance(application.build(), Engine)
-        with pytest.raises(InvalidApplication, match="not later"):
-            slow_app.register(application)
-    finally:
-        database.close()
