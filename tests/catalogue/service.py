@@ -1,6 +1,7 @@
-"""The routes of the catalogue in this process, with a studio behind them: requests are answered while time stands still.
+"""The routes of the catalogue in this process, with a studio behind them, while time stands still.
 
-Only those: a test would spend most of its time on building the routes of all capabilities."""
+Only those: building the routes of all capabilities would take longer than most tests.
+"""
 
 from __future__ import annotations
 
