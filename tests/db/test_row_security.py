@@ -158,6 +158,9 @@ BOUND = [
 
 
 async def test_a_user_writes_to_no_table(single: Database) -> None:
+    def send(tx: Transaction, statement: str) -> None:
+        tx.sql(statement)
+
     for table in BOUND:
         for write in (
             f"DELETE FROM {table}",
@@ -165,7 +168,7 @@ async def test_a_user_writes_to_no_table(single: Database) -> None:
             f"INSERT INTO {table} DEFAULT VALUES",
         ):
             with pytest.raises(RightsMissing):
-                await single.run(lambda tx, write=write: tx.sql(write), as_user="ada")
+                await single.run(send, write, as_user="ada")
 
 
 @pytest.fixture

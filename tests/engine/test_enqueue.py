@@ -129,7 +129,7 @@ def test_arguments_come_back_as_they_were(engine: Engine) -> None:
     run = engine.database.run_blocking
     worker = run(hire)
     for args in ARGUMENTS:
-        run(lambda tx, args=args: engine.enqueue_many(tx, [JobRequest(KIND, args)]))
+        run(engine.enqueue_many, [JobRequest(KIND, args)])
         [job] = run(claim, engine, worker)
         assert job.args == args
 

@@ -278,7 +278,7 @@ def _not_allowed(request: Request, allowed: list[str]) -> HttpProblem:
 def _methods_of_path(request: Request) -> list[str]:
     """Return the methods of routes whose path is this one letter by letter."""
     same = [route for route in request.app.routes if isinstance(route, APIRoute) and route.path == request.url.path]
-    return sorted({method for route in same if route.include_in_schema for method in route.methods})
+    return sorted({method for route in same if route.include_in_schema for method in route.methods or ()})
 
 
 def _allowed(request: Request) -> list[str]:
