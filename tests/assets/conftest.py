@@ -49,6 +49,19 @@ async def removable(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIter
 
 
 @pytest.fixture
+async def removable_beside(
+    request: pytest.FixtureRequest, database_url: str, tmp_path: Path
+) -> AsyncIterator[Removable]:
+    """An empty store that can go away: S3 beside SQLite, a folder beside PostgreSQL. Neither knows of the other."""
+    if not database_url.startswith("sqlite"):
+        yield removable_folder(local_storage(tmp_path), tmp_path / "objects")
+        return
+    server: S3Server = request.getfixturevalue("s3_server")
+    async with Between(server).running() as between:
+        yield removable_bucket(between)
+
+
+@pytest.fixture
 def sqlite_database(sqlite_url: str) -> Iterator[Database]:
     """For what has nothing to do with the database."""
     opened = open_database(sqlite_url)

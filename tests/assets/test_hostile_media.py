@@ -29,8 +29,8 @@ DAMAGED = REFUSED + "The file is damaged, or not whole."
 
 
 @pytest.fixture
-async def stage(stopped_database: Database, removable: Removable) -> AsyncIterator[PictureStage]:
-    async with PictureStage(stopped_database, removable).open() as opened:
+async def stage(stopped_database: Database, removable_beside: Removable) -> AsyncIterator[PictureStage]:
+    async with PictureStage(stopped_database, removable_beside).open() as opened:
         yield opened
 
 
@@ -82,20 +82,19 @@ FILES: dict[str, tuple[str, Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", FILES)
 async def test_a12_to_a15_a_hostile_file_is_a_clear_failure_and_nothing_more(
-    stage: PictureStage, clock: StoppedClock, name: str
+    stage: PictureStage, clock: StoppedClock
 ) -> None:
-    kind, file, reason = FILES[name]
-    stage.source.files["/upload.mp4"] = file
-    asset_id = await stage.register("/upload.mp4", kind)
-    for wait in (30.0, 120.0, 0.0):
-        await stage.run()
-        clock.advance(wait)
-    asset = await stage.asset(asset_id)
-    assert (asset.thumbnail_state, asset.thumbnail_attempts, asset.placeholder) == ("failed", 3, None)
-    assert (asset.thumbnail_error or "").startswith(reason)
-    await assert_unharmed(stage)
+    for name, (kind, file, reason) in FILES.items():
+        stage.source.files["/upload.mp4"] = file
+        asset_id = await stage.register("/upload.mp4", kind)
+        for wait in (30.0, 120.0, 0.0):
+            await stage.run()
+            clock.advance(wait)
+        asset = await stage.asset(asset_id)
+        assert (asset.thumbnail_state, asset.thumbnail_attempts, asset.placeholder) == ("failed", 3, None), name
+        assert (asset.thumbnail_error or "").startswith(reason), name
+        await assert_unharmed(stage)
 
 
 async def test_f46_a_file_without_end_is_left_at_the_limit(
@@ -138,9 +137,9 @@ async def test_what_a_thumbnail_refuses_the_copy_may_keep_and_the_other_way_roun
 
 
 async def test_a_worker_that_gets_all_of_them_at_once_does_the_good_ones(
-    database: Database, removable: Removable
+    database: Database, removable_beside: Removable
 ) -> None:
-    async with PictureStage(database, removable).open() as stage:
+    async with PictureStage(database, removable_beside).open() as stage:
         hostile = []
         for number, (kind, file, _reason) in enumerate(FILES.values()):
             stage.source.files[f"/{number}"] = file

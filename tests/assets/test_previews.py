@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-async def stage(stopped_database: Database, removable: Removable) -> AsyncIterator[PictureStage]:
-    async with PictureStage(stopped_database, removable).open() as opened:
+async def stage(stopped_database: Database, removable_beside: Removable) -> AsyncIterator[PictureStage]:
+    async with PictureStage(stopped_database, removable_beside).open() as opened:
         opened.source.files["/clip.mp4"] = by_parts(CLIP)
         yield opened
 

@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-async def stage(stopped_database: Database, removable: Removable) -> AsyncIterator[PictureStage]:
-    async with PictureStage(stopped_database, removable).open() as opened:
+async def stage(stopped_database: Database, removable_beside: Removable) -> AsyncIterator[PictureStage]:
+    async with PictureStage(stopped_database, removable_beside).open() as opened:
         yield opened
 
 
 @pytest.fixture
-async def running(database: Database, removable: Removable) -> AsyncIterator[PictureStage]:
+async def running(database: Database, removable_beside: Removable) -> AsyncIterator[PictureStage]:
     """A stage on real time, for real workers."""
-    async with PictureStage(database, removable).open() as opened:
+    async with PictureStage(database, removable_beside).open() as opened:
         yield opened
 
 

@@ -62,10 +62,10 @@ async def studio(open_studio: Open) -> AsyncIterator[CatalogueStudio]:
         yield opened
 
 
-@pytest.fixture(params=["local", "s3"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """A store of either kind."""
-    if request.param == "local":
+@pytest.fixture
+def place(request: pytest.FixtureRequest, database_url: str, tmp_path: Path) -> Place:
+    """A store of either kind: S3 beside SQLite, a folder beside PostgreSQL, since neither knows of the other."""
+    if not database_url.startswith("sqlite"):
         return folder_place(tmp_path)
     server: S3Server = request.getfixturevalue("s3_server")
     return s3_place(server, new_id())
@@ -73,7 +73,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 @pytest.fixture
 async def either_store(open_studio: Open, place: Place) -> AsyncIterator[CatalogueStudio]:
-    """A studio on either database with posters in either store."""
+    """A studio on either database, each with a store of another kind."""
     async with open_studio(**place.settings) as opened:
         yield opened
 

@@ -1,4 +1,7 @@
-"""The whole API in this process, with a studio behind it: requests are answered while time stands still."""
+"""The routes of the catalogue in this process, with a studio behind them, while time stands still.
+
+Only those: building the routes of all capabilities would take longer than most tests.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,7 @@ class Service:
     """Sends requests as somebody of a role, or as nobody."""
 
     def __init__(self, studio: CatalogueStudio) -> None:
-        capabilities = studio.capabilities
-        routers = capabilities.routers(studio.generation)
-        self.api = create_api(replace(serving(studio.engine), capabilities=routers))
+        self.api = create_api(replace(serving(studio.engine), capabilities=studio.parts.routers()))
 
     async def ask(
         self,

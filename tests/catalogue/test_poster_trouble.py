@@ -55,31 +55,37 @@ async def error_of(studio: CatalogueStudio, title_id: str) -> tuple[str, str]:
     return error["of"], error["code"]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"", b"<!doctype html><title>Not found</title>", SVG, b"%PDF-1.7 ...", b"\0\0\0\x18ftypisom" + b"x" * 500,
-        picture("JPEG")[:-200], picture("PNG")[:-20], b"\xff\xd8\xff" + b"x" * 500, huge_png(),
-        picture() + b"\0" * 20_000_000, endless,
-    ],
-    ids=["empty", "html", "svg", "pdf", "video", "half jpeg", "half png", "noise", "50,000 pixels", "20 MB", "endless"],
-)  # fmt: skip
-async def test_f40_f46_a14_a15_what_is_no_whole_picture_is_not_kept(
-    studio: CatalogueStudio, source: Source, body: Any
-) -> None:
-    source.files["/x.jpg"] = body
-    title_id = await with_poster(studio, source.url + "/x.jpg")
+NO_PICTURES: dict[str, Any] = {
+    "empty": b"",
+    "html": b"<!doctype html><title>Not found</title>",
+    "svg": SVG,
+    "pdf": b"%PDF-1.7 ...",
+    "video": b"\0\0\0\x18ftypisom" + b"x" * 500,
+    "half-jpeg": picture("JPEG")[:-200],
+    "half-png": picture("PNG")[:-20],
+    "noise": b"\xff\xd8\xff" + b"x" * 500,
+    "50000-pixels": huge_png(),
+    "20-MB": picture() + b"\0" * 20_000_000,
+    "endless": endless,
+}
+
+
+async def test_f40_f46_a14_a15_what_is_no_whole_picture_is_not_kept(studio: CatalogueStudio, source: Source) -> None:
+    source.files |= {f"/{name}.jpg": body for name, body in NO_PICTURES.items()}
+    titles = {url: await with_poster(studio, url) for url in [source.url + f"/{name}.jpg" for name in NO_PICTURES]}
     await studio.work()
-    assert await error_of(studio, title_id) == ("poster", "POSTER_BROKEN")
-    title = await studio.show(title_id)
-    assert (title["poster_url"], title["poster_state"]) == (source.url + "/x.jpg", "remote")
+    for url, title_id in titles.items():
+        assert await error_of(studio, title_id) == ("poster", "POSTER_BROKEN"), url
+        title = await studio.show(title_id)
+        assert (title["poster_url"], title["poster_state"]) == (url, "remote")
     assert await studio.files() == []
-    assert len(source.requests) == 1
-    source.files["/x.jpg"] = picture()
+    assert len(source.requests) == len(NO_PICTURES), "each was asked for once"
+    source.files |= {f"/{name}.jpg": picture() for name in NO_PICTURES}
     studio.clock.advance(3_600)
     await studio.sync()
-    title = await studio.show(title_id)
-    assert (title["poster_state"], title["error"]) == ("stored", None), "it is well again after an hour"
+    for url, title_id in titles.items():
+        title = await studio.show(title_id)
+        assert (title["poster_state"], title["error"]) == ("stored", None), f"{url} is well again after an hour"
 
 
 async def test_m2_a_poster_that_fails_again_and_again_rests_longer_and_longer(
@@ -230,11 +236,11 @@ PRIVATE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("url", PRIVATE)
-async def test_a1_to_a7_a11_an_address_inside_our_network_is_never_asked(studio: CatalogueStudio, url: str) -> None:
-    title_id = await with_poster(studio, url)
+async def test_a1_to_a7_a11_an_address_inside_our_network_is_never_asked(studio: CatalogueStudio) -> None:
+    titles = {url: await with_poster(studio, url) for url in PRIVATE}
     await studio.work()
-    assert await error_of(studio, title_id) == ("poster", "POSTER_PATH_INVALID")
+    for url, title_id in titles.items():
+        assert await error_of(studio, title_id) == ("poster", "POSTER_PATH_INVALID"), url
     assert studio.sandbox.calls() == []
     assert await studio.files() == []
 

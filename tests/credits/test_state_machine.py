@@ -15,6 +15,7 @@ from longtake.clock import new_id
 from longtake.credits import Balance, audit, balance, end_holds, refund, withdraw
 from longtake.errors import InsufficientCredits, StateConflict
 from tests.credits.stage import begin, end_task, give, sums
+from tests.thoroughness import tries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,6 +152,6 @@ def test_anything_in_any_order(sqlite_template: Path, tmp_path: Path) -> None:
             super().__init__(file)
 
     machine_settings = settings(
-        max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=tries(10, 25), stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
     )
     run_state_machine_as_test(Machine, settings=machine_settings)

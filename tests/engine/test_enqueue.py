@@ -23,6 +23,7 @@ from longtake.errors import (
     UnknownLane,
 )
 from tests.engine.stage import KIND, claim, done, hire, live
+from tests.thoroughness import tries
 
 if TYPE_CHECKING:
     from longtake import Transaction
@@ -88,25 +89,21 @@ REFUSED: list[tuple[type[InvalidJob], str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("expected", "named", "options"), REFUSED)
-def test_what_is_wrong_is_refused_by_name_and_nothing_is_written(
-    engine: Engine, expected: type[InvalidJob], named: str, options: dict[str, Any]
-) -> None:
-    options = {"kind": KIND, "args": {}} | options
+def test_what_is_wrong_is_refused_by_name_and_nothing_is_written(engine: Engine) -> None:
     good = JobRequest(KIND)
-    bad = JobRequest(**options)
 
-    def write_many(tx: Transaction) -> None:
-        engine.enqueue_many(tx, [good, bad, good])
+    def write_many(tx: Transaction, options: dict[str, Any]) -> None:
+        engine.enqueue_many(tx, [good, JobRequest(**options), good])
 
-    def write_one(tx: Transaction) -> None:
+    def write_one(tx: Transaction, options: dict[str, Any]) -> None:
         engine.enqueue(tx, **options)
 
-    for write in (write_many, write_one):
-        with pytest.raises(expected) as raised:
-            engine.database.run_blocking(write)
-        assert type(raised.value) is expected
-        assert named in raised.value.message
+    for expected, named, wrong in REFUSED:
+        for write in (write_many, write_one):
+            with pytest.raises(expected) as raised:
+                engine.database.run_blocking(write, {"kind": KIND, "args": {}} | wrong)
+            assert type(raised.value) is expected, wrong
+            assert named in raised.value.message
     assert engine.database.run_blocking(count) == 0
 
 
@@ -122,18 +119,19 @@ def test_many_are_refused_before_any_is_written(engine: Engine) -> None:
     assert engine.database.run_blocking(count) == 1
 
 
-@pytest.mark.parametrize(
-    "args",
-    [{}, [], None, "text", 0, {"deep": [{"er": None}]}, {"quote": "'\"\\"}, {"large": "x" * 65_000}, {"ü": "☃ 🎬"},
-     {"backslash": "\\u0000"}],
-)  # fmt: skip
-def test_arguments_come_back_as_they_were(engine: Engine, args: Any) -> None:
-    def write(tx: Transaction) -> None:
-        engine.enqueue_many(tx, [JobRequest(KIND, args)])
+ARGUMENTS: list[Any] = [
+    {}, [], None, "text", 0, {"deep": [{"er": None}]}, {"quote": "'\"\\"}, {"large": "x" * 65_000}, {"ü": "☃ 🎬"},
+    {"backslash": "\\u0000"},
+]  # fmt: skip
 
-    engine.database.run_blocking(write)
-    [job] = engine.database.run_blocking(claim, engine, engine.database.run_blocking(hire))
-    assert job.args == args
+
+def test_arguments_come_back_as_they_were(engine: Engine) -> None:
+    run = engine.database.run_blocking
+    worker = run(hire)
+    for args in ARGUMENTS:
+        run(engine.enqueue_many, [JobRequest(KIND, args)])
+        [job] = run(claim, engine, worker)
+        assert job.args == args
 
 
 names = st.text(st.characters(codec="ascii", min_codepoint=1), max_size=8)
@@ -149,7 +147,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(20, 60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(args=json_values)
 def test_any_json_comes_back_as_it_was(engine: Engine, args: Any) -> None:
     run = engine.database.run_blocking

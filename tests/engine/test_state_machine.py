@@ -21,6 +21,7 @@ from longtake.engine.queue import QueueName
 from tests.engine.machine import CHOICE, KINDS, WorkersAndTime, everything
 from tests.engine.model import NARROW_MOST
 from tests.engine.stage import claim, finish
+from tests.thoroughness import tries
 
 if TYPE_CHECKING:
     from tests.databases import StoppedClock
@@ -191,7 +192,7 @@ class EngineMachine(WorkersAndTime):
 
 def test_anything_in_any_order(stopped_database: Database, clock: StoppedClock) -> None:
     machine_settings = settings(
-        max_examples=int(os.environ.get("STATE_MACHINE_EXAMPLES", "40")),
+        max_examples=int(os.environ.get("STATE_MACHINE_EXAMPLES", tries(15, 40))),
         stateful_step_count=int(os.environ.get("STATE_MACHINE_STEPS", "30")),
         deadline=None,
         suppress_health_check=list(HealthCheck),

@@ -28,7 +28,7 @@ class AccountLeft(BaseModel):
 
 def build_routes(generation: Generation) -> APIRouter:
     """Return the routes."""
-    router = APIRouter()
+    router = APIRouter(prefix="/v1")
     database, engine = generation.database, generation.engine
     refusals: dict[int | str, dict[str, Any]] = problems(*CALLER, "REQUEST_INVALID", "NOT_FOUND", "STATE_CONFLICT")
 

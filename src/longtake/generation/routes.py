@@ -71,17 +71,12 @@ Prefer = Annotated[
 
 def build_routes(generation: Generation) -> APIRouter:
     """Return all routes of generation."""
-    router = APIRouter(prefix="/v1")
-    router.include_router(_submitting(generation))
-    router.include_router(_reading(generation))
-    router.include_router(_changing(generation))
-    router.include_router(_callbacks(generation))
-    router.include_router(deleting_routes.build_routes(generation))
-    return router
+    parts = (_submitting, _reading, _changing, _callbacks, deleting_routes.build_routes)
+    return APIRouter(routes=[route for part in parts for route in part(generation).routes])
 
 
 def _submitting(generation: Generation) -> APIRouter:
-    router = APIRouter(tags=["generate"], route_class=StrictRoute)
+    router = APIRouter(prefix="/v1", tags=["generate"], route_class=StrictRoute)
     answers: dict[int | str, dict[str, Any]] = {
         200: {"model": TaskAnswer, "description": "The task has ended while the request waited"},
         202: {"model": TaskAnswer, "description": "The task is written and will be followed"},
@@ -123,7 +118,7 @@ def _submitting(generation: Generation) -> APIRouter:
 
 
 def _reading(generation: Generation) -> APIRouter:
-    router = APIRouter(tags=["tasks"])
+    router = APIRouter(prefix="/v1", tags=["tasks"])
 
     @router.get("/tasks/pending", responses=_answers(PendingTasks), summary="My unfinished tasks")
     async def pending(caller: Who) -> Response:
@@ -172,7 +167,7 @@ def _reading(generation: Generation) -> APIRouter:
 
 
 def _changing(generation: Generation) -> APIRouter:
-    router = APIRouter(tags=["tasks"])
+    router = APIRouter(prefix="/v1", tags=["tasks"])
 
     changed = _answers(TaskAnswer, "NOT_FOUND", "STATE_CONFLICT")
 
@@ -202,7 +197,7 @@ def _changing(generation: Generation) -> APIRouter:
 
 
 def _callbacks(generation: Generation) -> APIRouter:
-    router = APIRouter(tags=["callbacks"])
+    router = APIRouter(prefix="/v1", tags=["callbacks"])
     answers = {200: {"model": Received}} | problems("NOT_FOUND", "BODY_TOO_LARGE", "DATABASE_UNAVAILABLE")
 
     @router.post(

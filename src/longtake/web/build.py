@@ -39,10 +39,10 @@ def create_api(serving: Serving) -> FastAPI:
     """Return the routes with their error handling. The pages that FastAPI offers load scripts from elsewhere: off."""
     app = FastAPI(title="Longtake", version=version("longtake"), docs_url=None, redoc_url=None)
     app.state.accounts = serving.accounts
-    app.include_router(build_routes(serving.engine, serving.readiness, serving.token, serving.vault))
-    app.include_router(account_routes.build_routes(serving.engine.database))
-    for router in serving.capabilities:
-        app.include_router(router)
+    own = build_routes(serving.engine, serving.readiness, serving.token, serving.vault)
+    for router in (own, account_routes.build_routes(serving.engine.database), *serving.capabilities):
+        # Not included: that would build every route a second time, and match every request twice.
+        app.router.routes.extend(router.routes)
     install_handlers(app)
     install_validation_handler(app)
     install_description(app)

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import structlog
 from fastapi import FastAPI, Request, Response
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
@@ -265,10 +266,8 @@ def _routing_problem(request: Request, error: HTTPException) -> HttpProblem:
 
 def literal_path_problem(request: Request) -> HttpProblem | None:
     """Return the problem of a request to `/v1/tasks/pending` with a method that only `/v1/tasks/{task_id}` takes."""
-    described = request.app.openapi()["paths"].get(request.url.path)
-    if described is None or request.method.lower() in described:
-        return None
-    return _not_allowed(request, sorted(method.upper() for method in described))
+    allowed = _methods_of_path(request)
+    return _not_allowed(request, allowed) if allowed and request.method not in allowed else None
 
 
 def _not_allowed(request: Request, allowed: list[str]) -> HttpProblem:
@@ -276,12 +275,18 @@ def _not_allowed(request: Request, allowed: list[str]) -> HttpProblem:
     return HttpProblem("METHOD_NOT_ALLOWED", sentence, headers={"Allow": ", ".join(allowed)})
 
 
+def _methods_of_path(request: Request) -> list[str]:
+    """Return the methods of routes whose path is this one letter by letter."""
+    same = [route for route in request.app.routes if isinstance(route, APIRoute) and route.path == request.url.path]
+    return sorted({method for route in same if route.include_in_schema for method in route.methods or ()})
+
+
 def _allowed(request: Request) -> list[str]:
     """Return all methods of this path: routes know only their own."""
     methods = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
     # `/v1/tasks/pending` is a path of its own, though it fits where an id could stand.
-    if described := request.app.openapi()["paths"].get(request.url.path):
-        return sorted(method.upper() for method in described)
+    if literal := _methods_of_path(request):
+        return literal
     routes = request.app.routes
     return [
         method
