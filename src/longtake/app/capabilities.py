@@ -78,7 +78,7 @@ from longtake.webhooks.service import Webhooks
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-    from longtake.vault import Vault
+    from longtake.vault.vault import Vault
 
 
 class Capabilities:
