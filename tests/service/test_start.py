@@ -74,3 +74,10 @@ def test_tables_that_are_up_to_date_are_found_so_without_alembic(place: Place) -
 
 def test_a_token_is_made_without_a_database(place: Place) -> None:
     assert loaded_by(place, "token") & (NEVER | WITH_THE_DATABASE) == set()
+
+
+def test_a_worker_is_put_together_without_a_web_framework_and_without_codecs() -> None:
+    # Its decoders are processes of their own, which load the codecs; drivers and S3 come with their settings.
+    asked = "import json, sys, longtake.app.process; print(json.dumps(sorted(sys.modules)))"
+    shown = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=60, check=True)
+    assert set(json.loads(shown.stdout)) & (NEVER - {"aiohttp", "uvloop"}) == set()
