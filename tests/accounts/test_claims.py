@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake.accounts.callers import SCOPES, Caller
+from longtake.accounts.caller import SCOPES, Caller
 from longtake.accounts.claims import caller_of
 from longtake.accounts.minting import Expected, mint
 from longtake.accounts.tokens import SharedSecret, Tokens

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from longtake.accounts.caller import ADMIN, GENERATE, OPERATE, READ, SCOPES, SCOPES_OF_ROLE, Caller
+from longtake.accounts.caller import ADMIN, GENERATE, OPERATE, READ, Caller
 from longtake.logs import log_context
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ __all__ = [
     "GENERATE",
     "OPERATE",
     "READ",
-    "SCOPES",
-    "SCOPES_OF_ROLE",
     "Caller",
     "Credentials",
     "current_caller",
