@@ -1,10 +1,8 @@
-"""Actions on finished media: how they fare, what hangs, what failed.
-
-Each imports what it calls: media come with storage and half of the package, and no other action needs them.
-"""
+"""Actions on finished media: how they fare, what hangs, what failed."""
 
 from typing import Any
 
+from longtake.assets.health import fix_stuck, media_failures, media_health, stuck_media
 from longtake.db import Transaction
 from longtake.engine.engine import Engine
 from longtake.operator.arguments import Limit
@@ -12,27 +10,19 @@ from longtake.operator.arguments import Limit
 
 def assets_health(tx: Transaction, _engine: Engine) -> dict[str, Any]:
     """Show how many files of the last 24 hours were copied and have a thumbnail, with the targets."""
-    from longtake.assets.health import media_health  # noqa: PLC0415
-
     return media_health(tx)
 
 
 def assets_stuck(tx: Transaction, _engine: Engine, *, limit: Limit = 50) -> dict[str, Any]:
     """List copies that have not moved for ten minutes, the longest first."""
-    from longtake.assets.health import stuck_media  # noqa: PLC0415
-
     return {"stuck": stuck_media(tx, limit)}
 
 
 def assets_failures(tx: Transaction, _engine: Engine, *, limit: Limit = 50) -> dict[str, Any]:
     """List copies and thumbnails that were given up, the newest first."""
-    from longtake.assets.health import media_failures  # noqa: PLC0415
-
     return {"failures": media_failures(tx, limit)}
 
 
 def assets_fix_stuck(tx: Transaction, _engine: Engine) -> dict[str, Any]:
     """Try at once, at most 50 at a time, what is stuck and has no job; it counts as a failed try."""
-    from longtake.assets.health import fix_stuck  # noqa: PLC0415
-
     return {"fixed": fix_stuck(tx)}
