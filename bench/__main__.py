@@ -27,6 +27,7 @@ BENCHMARKS = {
     "assets": "bench.assets",
     "scenes": "bench.scenes",
     "catalogue": "bench.catalogue",
+    "start": "bench.start",
 }
 RESULTS = Path("bench-results")
 

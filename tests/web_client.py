@@ -9,7 +9,8 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, FastAPI
 
-from longtake.accounts.callers import SCOPES_OF_ROLE, Caller, current_caller
+from longtake.accounts.caller import SCOPES_OF_ROLE, Caller
+from longtake.accounts.callers import current_caller
 from longtake.web.problems import install_handlers
 from longtake.web.validation import install_validation_handler
 

@@ -17,8 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from longtake.accounts.claims import Expected
-from longtake.accounts.tokens import mint
+from longtake.accounts.minting import Expected, mint
 from longtake.catalogue.poster_urls import poster_hash
 from proofs.faults.generation_processes import SECRET, Processes
 from tests.outside import plain_sql

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import aiohttp
 
-from longtake.accounts.claims import Expected
-from longtake.accounts.tokens import mint
+from longtake.accounts.minting import Expected, mint
 from proofs.faults.generation_processes import SECRET
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from joserfc.jwk import OctKey
 from joserfc.jws import JWSRegistry
 
 from longtake.accounts.authenticator import Authenticator
-from longtake.accounts.claims import Expected
+from longtake.accounts.minting import Expected
 from longtake.accounts.rates import RateLimits
 from longtake.accounts.tokens import SharedSecret, Tokens
 from longtake.clock import SystemClock
-from longtake.vault import Vault
+from longtake.vault.vault import Vault
 from longtake.web import Readiness, Serving
 
 if TYPE_CHECKING:

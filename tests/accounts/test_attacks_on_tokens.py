@@ -14,8 +14,8 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from joserfc.jwk import ECKey, OctKey, RSAKey
 
-from longtake.accounts.claims import Expected
 from longtake.accounts.key_sets import PublishedKeys, from_file
+from longtake.accounts.minting import Expected
 from longtake.accounts.tokens import SharedSecret, Tokens
 from longtake.errors import Unauthorized
 from tests.accounts.stage import SECRET, claims, signed

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake.accounts.callers import SCOPES, Caller
-from longtake.accounts.claims import Expected, caller_of
-from longtake.accounts.tokens import SharedSecret, Tokens, mint
+from longtake.accounts.caller import SCOPES, Caller
+from longtake.accounts.claims import caller_of
+from longtake.accounts.minting import Expected, mint
+from longtake.accounts.tokens import SharedSecret, Tokens
 from longtake.errors import Forbidden, Unauthorized
 from tests.accounts.stage import SECRET, claims
 

@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 from joserfc.jwk import ECKey, OctKey
 
-from longtake.accounts.claims import Expected
 from longtake.accounts.key_sets import PublishedKeys, from_address, from_file, read_key_set
+from longtake.accounts.minting import Expected
 from longtake.accounts.tokens import Tokens
 from longtake.errors import ConnectFailed, KeySetUnavailable, NetError, Unauthorized
 from longtake.net import HttpClient

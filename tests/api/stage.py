@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from PIL import Image
 
-from longtake.accounts.claims import Expected
-from longtake.accounts.tokens import mint
+from longtake.accounts.minting import Expected, mint
 from tests.service.processes import Answer, Place, Server
 
 if TYPE_CHECKING:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 
 from longtake import migrate_down, migrate_up, open_database
 from longtake.db import migrate
-from longtake.db.migrate import _connection, migration_status, require_current_schema
+from longtake.db.migrate import _config, _connection, latest_migration, migration_status, require_current_schema
 from longtake.engine.events import append_event, read_events
 from longtake.errors import DatabaseOwned, SchemaMismatch
 from tests.databases import OWNER
@@ -178,3 +179,7 @@ def test_a_strange_file_name_is_the_same_file_for_migrations_and_for_the_program
     database.run_blocking(write)
     database.close()
     assert (tmp_path / name).exists()
+
+
+def test_the_newest_file_is_the_migration_that_alembic_calls_head() -> None:
+    assert latest_migration() == ScriptDirectory.from_config(_config(None)).get_current_head()

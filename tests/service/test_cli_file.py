@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake import Database, Engine, JobKind, JobRequest, Transaction, migrate_up, open_database
-from longtake.app.opening import COMMAND
+from longtake.app.taking import COMMAND
 from longtake.cli import jobs as jobs_commands
 from longtake.db.ownership import FileOwnership
 from tests.db.test_migrations import MIGRATIONS

@@ -15,7 +15,7 @@ from longtake.engine.leases import register_worker
 from longtake.engine.tables import events
 from longtake.errors import InvalidActionArgument, InvalidDefinition, NotFound
 from longtake.operator import ACTIONS, perform
-from longtake.vault import Vault
+from longtake.vault.vault import Vault
 from tests.service.past import end_job
 
 if TYPE_CHECKING:

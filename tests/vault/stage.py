@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from longtake.settings import Settings
-from longtake.vault import RootSecret, Vault
-from longtake.vault.vault import secrets
+from longtake.vault.root import RootSecret
+from longtake.vault.vault import Vault, secrets
 
 if TYPE_CHECKING:
     from pathlib import Path

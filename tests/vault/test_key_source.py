@@ -6,7 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from longtake.settings import Settings
-from longtake.vault import KeySource, RootSecret
+from longtake.vault.key_source import KeySource
+from longtake.vault.root import RootSecret
 from longtake.vault.sealing import SealingKey
 from longtake.vault.vault import secrets
 from tests.vault.stage import vault_of

@@ -11,13 +11,13 @@ import pytest
 
 from longtake.errors import SecretFileUnusable
 from longtake.settings import Settings
-from longtake.vault import RootSecret
+from longtake.vault.root import RootSecret
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 DERIVE = (
-    "import sys, time; from pathlib import Path; from longtake.vault import RootSecret;"
+    "import sys, time; from pathlib import Path; from longtake.vault.root import RootSecret;"
     "root = RootSecret('', Path(sys.argv[1])); print('ready', flush=True); sys.stdin.readline();"
     "print(root.derive('tokens').hex())"
 )

@@ -16,7 +16,7 @@ from longtake.db.dialects import seconds_until
 from longtake.engine.events import append_event
 from longtake.engine.tables import events, jobs
 from longtake.net import HttpClient
-from longtake.vault import Vault
+from longtake.vault.vault import Vault
 from longtake.webhooks.deliveries import list_deliveries
 from longtake.webhooks.delivering import WEBHOOK_LANE, Delivering
 from longtake.webhooks.dispatching import Dispatcher

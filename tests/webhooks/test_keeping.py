@@ -11,7 +11,7 @@ from standardwebhooks import Webhook
 
 from longtake.errors import VaultKeyWrong
 from longtake.operator.secrets import secrets_rotate
-from longtake.vault import Vault
+from longtake.vault.vault import Vault
 from longtake.webhooks.pruning import prune_kind, prune_page
 from tests.webhooks.stage import KEY, Stage
 

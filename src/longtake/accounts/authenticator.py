@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import structlog
 
 from longtake.accounts.api_keys import PREFIX, digest, find_key, note_use
-from longtake.accounts.callers import SCOPES_OF_ROLE, Caller
-from longtake.accounts.claims import LONGEST_USER_ID, Expected, is_user_id, not_valid
+from longtake.accounts.caller import LONGEST_USER_ID, SCOPES_OF_ROLE, Caller, is_user_id
+from longtake.accounts.claims import not_valid
 from longtake.accounts.key_sets import PublishedKeys, from_address, from_file
+from longtake.accounts.minting import Expected, token_secret
 from longtake.accounts.rates import TOO_MANY_REFUSED, RateLimits, household
 from longtake.accounts.tokens import SharedSecret, Tokens
 from longtake.errors import Forbidden, LongtakeError, NetError, Unauthorized
@@ -142,12 +143,6 @@ def build_authenticator(
         tokens = Tokens(SharedSecret(token_secret(settings, own_secret)), expected, clock)
     refusals = RateLimits(settings.failed_logins_per_minute, clock, sentence=TOO_MANY_REFUSED)
     return Authenticator(database, tokens, RateLimits(settings.requests_per_minute, clock), refusals)
-
-
-def token_secret(settings: Settings, own_secret: Callable[[], bytes]) -> bytes:
-    """Return what HS256 tokens are signed with: the configured secret, or this machine's own."""
-    configured = settings.jwt_secret.get_secret_value()
-    return configured.encode() if configured else own_secret()
 
 
 def _acting_for(caller: Caller, named: str | None) -> Caller:

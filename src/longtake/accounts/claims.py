@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from joserfc.errors import ExpiredTokenError, JoseError
 from joserfc.jwt import JWTClaimsRegistry
 
-from longtake.accounts.callers import SCOPES_OF_ROLE, Caller
+from longtake.accounts.caller import SCOPES_OF_ROLE, Caller, is_user_id
 from longtake.errors import Unauthorized
 
 if TYPE_CHECKING:
@@ -17,16 +16,9 @@ if TYPE_CHECKING:
 
     from joserfc.jwt import ClaimsOption
 
+    from longtake.accounts.minting import Expected
+
 LEEWAY_SECONDS = 60
-LONGEST_USER_ID = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """What a token's issuer and audience have to be; empty for anything."""
-
-    issuer: str = ""
-    audience: str = ""
 
 
 def not_valid() -> Unauthorized:
@@ -45,11 +37,6 @@ def caller_of(claims: Mapping[str, Any], expected: Expected, now: datetime) -> C
         if name in claims:
             scopes &= _words(claims[name])
     return Caller(user_id, role, scopes)
-
-
-def is_user_id(value: object) -> TypeGuard[str]:
-    """Say whether it can be a user's id: 1 to 200 printable characters, not only space."""
-    return isinstance(value, str) and bool(value.strip()) and len(value) <= LONGEST_USER_ID and value.isprintable()
 
 
 def _check(claims: Mapping[str, Any], expected: Expected, now: datetime) -> None:

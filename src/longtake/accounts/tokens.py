@@ -1,4 +1,4 @@
-"""Tokens: checking a signature with the one kind of key that is configured, and minting where the secret is our own.
+"""Tokens: checking a signature with the one kind of key that is configured. `minting` makes those of our own secret.
 
 Which algorithm is allowed follows from the key, never from the token: its header is only asked for a `kid`, which is
 compared and nothing else. Addresses and keys in a header (`jku`, `x5u`, `jwk`) are never looked at.
@@ -7,19 +7,18 @@ compared and nothing else. Addresses and keys in a header (`jku`, `x5u`, `jwk`) 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 from joserfc import jws, jwt
 from joserfc.jwk import Key, OctKey
 
-from longtake.accounts.claims import Expected, caller_of, not_valid
+from longtake.accounts.claims import caller_of, not_valid
+from longtake.accounts.minting import HS256
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from longtake.accounts.callers import Caller
+    from longtake.accounts.caller import Caller
+    from longtake.accounts.minting import Expected
     from longtake.clock import Clock
 
 log = structlog.get_logger(__name__)
@@ -27,7 +26,6 @@ log = structlog.get_logger(__name__)
 LONGEST_TOKEN = 8192
 MOST_KNOWN = 1_000
 PARTS_OF_A_TOKEN = 3
-HS256 = "HS256"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,21 +103,6 @@ class Tokens:
             self._known[token] = known
         # Times, issuer and role are looked at every time.
         return caller_of(known.claims, self._expected, self._clock.now())
-
-
-def mint(secret: bytes, expected: Expected, *, user_id: str, role: str, now: datetime, lifetime: timedelta) -> str:
-    """Return a token as `Tokens` with the same secret takes it."""
-    claims: dict[str, Any] = {
-        "sub": user_id,
-        "role": role,
-        "iat": int(now.timestamp()),
-        "exp": int((now + lifetime).timestamp()),
-    }
-    if expected.issuer:
-        claims["iss"] = expected.issuer
-    if expected.audience:
-        claims["aud"] = expected.audience
-    return jwt.encode({"alg": HS256}, claims, OctKey.import_key(secret), [HS256])
 
 
 def _key_id(token: str) -> str | None:

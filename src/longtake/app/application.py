@@ -29,7 +29,9 @@ from longtake.engine.worker import Worker
 from longtake.errors import InvalidApplication
 from longtake.provider_lanes import try_lanes_again
 from longtake.settings import Settings
-from longtake.vault import KeySource, RootSecret, Vault
+from longtake.vault.key_source import KeySource
+from longtake.vault.root import RootSecret
+from longtake.vault.vault import Vault
 
 Register = Callable[["Application"], None]
 

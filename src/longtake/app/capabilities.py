@@ -12,22 +12,16 @@ from longtake.app.catalogue_parts import CatalogueParts
 from longtake.app.scene_models import OfferedSceneModels
 from longtake.app.task_sources import TaskSources
 from longtake.asset_registry import AssetLinks
-from longtake.assets import adding_routes
-from longtake.assets import deleting_routes as asset_deleting_routes
-from longtake.assets import routes as asset_routes
 from longtake.assets.adding import Adding
 from longtake.assets.cloudflare import CloudflareFrames
 from longtake.assets.deleting import Deleting
 from longtake.assets.jobs import MIRROR_LANE, Mirror
 from longtake.assets.orphans import Orphans
 from longtake.assets.previews import PREVIEW_LANE, Previews
-from longtake.assets.references import References
 from longtake.assets.stills import Stills
 from longtake.assets.sweeping import Sweeping as AssetSweeping
 from longtake.assets.thumbnails import THUMBNAIL_LANE, Thumbnails
 from longtake.clock import Clock
-from longtake.conversations import routes as conversation_routes
-from longtake.credits import routes as credit_routes
 from longtake.db import Database
 from longtake.engine.engine import Engine
 from longtake.engine.kinds import JobKind
@@ -35,11 +29,9 @@ from longtake.engine.lanes import Lane
 from longtake.engine.schedules import Schedule
 from longtake.errors import SettingsError
 from longtake.frames.decoders import Decoders
-from longtake.generation import routes as generation_routes
 from longtake.generation.attaching import Attaching
 from longtake.generation.checking import Checking
 from longtake.generation.creation import Limits
-from longtake.generation.deleting import require_unused
 from longtake.generation.estimates import Estimates
 from longtake.generation.leaving import Leaving
 from longtake.generation.losses import refund_lost
@@ -55,30 +47,25 @@ from longtake.generation.submitting import Submitting
 from longtake.generation.sweeping import Sweeping
 from longtake.generation.views import Task
 from longtake.generation.watching import Watch
-from longtake.live import routes as live_routes
 from longtake.live.feed import Feed
 from longtake.live.streams import StreamLimits, Streams
 from longtake.net import HttpClient
 from longtake.providers.registry import build_providers, lanes_of
 from longtake.providers.trouble import Breaker
-from longtake.scenes import routes as scene_routes
 from longtake.scenes.deleting import remove_runs_of
 from longtake.scenes.making import Making
 from longtake.scenes.pace import scene_lane
 from longtake.scenes.service import Scenes
 from longtake.settings import Settings
 from longtake.storage import open_storage
-from longtake.web import processing, snapshot
 from longtake.webhooks import pruning as webhook_pruning
-from longtake.webhooks import routes as webhook_routes
 from longtake.webhooks.delivering import WEBHOOK_LANE, Delivering
 from longtake.webhooks.dispatching import Dispatcher
-from longtake.webhooks.service import Webhooks
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-    from longtake.vault import Vault
+    from longtake.vault.vault import Vault
 
 
 class Capabilities:
@@ -95,12 +82,12 @@ class Capabilities:
         source: random.Random,
         vault: Vault,
     ) -> None:
-        self._settings = settings
-        self._database = database
-        self._engine = engine
-        self._clock = clock
+        self.settings = settings
+        self.database = database
+        self.engine = engine
+        self.clock = clock
         self._link_secret = link_secret
-        self._vault = vault
+        self.vault = vault
         self.client = HttpClient(allowed_addresses=settings.allow_addresses.split(","))
         self.storage = open_storage(settings)
         self.decoders = Decoders(settings.decoders or os.cpu_count() or 1)
@@ -128,12 +115,12 @@ class Capabilities:
 
     def links(self, own_url: str = "") -> AssetLinks:
         """Return the maker of links; without a public address they lead to this very server."""
-        public = self._settings.public_url or own_url
-        return AssetLinks(self.storage, self._link_secret(), public, self._clock, self._needs_key)
+        public = self.settings.public_url or own_url
+        return AssetLinks(self.storage, self._link_secret(), public, self.clock, self._needs_key)
 
     def kinds(self) -> list[JobKind]:
         """Return all job kinds."""
-        database, engine = self._database, self._engine
+        database, engine = self.database, self.engine
         submitting = Submitting(
             database,
             engine,
@@ -149,59 +136,59 @@ class Capabilities:
         polling = Polling(engine, self.providers, self._breaker, self._random)
         sweeping = Sweeping(database, engine, self.providers)
         checking = Checking(database, self.providers)
-        delivering = Delivering(database, self.client, self._vault, self._clock)
+        delivering = Delivering(database, self.client, self.vault, self.clock)
         kinds = [one.kind() for one in (submitting, polling, attaching, sweeping, checking, delivering)]
-        pruning = webhook_pruning.prune_kind(database, self._settings.webhook_days)
+        pruning = webhook_pruning.prune_kind(database, self.settings.webhook_days)
         media, removing = self._media_kinds(), self._removing_kinds()
         return [*kinds, self._making().kind(), *media, *removing, *self.catalogue.kinds(), pruning]
 
     def _making(self) -> Making:
         return Making(
-            self._database,
+            self.database,
             self.providers,
             self.scene_models,
             self.storage,
             self._breaker,
-            self._clock,
+            self.clock,
             self._random,
         )
 
     def _media_kinds(self) -> list[JobKind]:
         """Return what is done with finished media."""
-        database, sources = self._database, TaskSources(Sources(self._database, self.providers))
+        database, sources = self.database, TaskSources(Sources(self.database, self.providers))
         mirror = Mirror(
             database,
             self.storage,
             self.client,
-            most_bytes=self._settings.asset_bytes,
+            most_bytes=self.settings.asset_bytes,
             sources=sources,
             on_lost=refund_lost,
             random_source=self._random,
         )
         stills = Stills(self.storage, self.client, self.decoders, sources, self._cloudflare())
-        thumbnails = Thumbnails(database, self._engine, self.storage, stills)
+        thumbnails = Thumbnails(database, self.engine, self.storage, stills)
         previews = Previews(database, self.storage, self.decoders)
-        sweeping = AssetSweeping(database, self._engine)
+        sweeping = AssetSweeping(database, self.engine)
         return [one.kind() for one in (mirror, thumbnails, previews, sweeping)]
 
     def _cloudflare(self) -> CloudflareFrames | None:
-        if self._settings.thumbnail_method != "cloudflare":
+        if self.settings.thumbnail_method != "cloudflare":
             return None
-        if not self._settings.cloudflare_media_zone:
+        if not self.settings.cloudflare_media_zone:
             raise SettingsError("LONGTAKE_THUMBNAIL_METHOD is cloudflare, but LONGTAKE_CLOUDFLARE_MEDIA_ZONE is empty.")
-        return CloudflareFrames(self.client, self.decoders, self._settings.cloudflare_media_zone)
+        return CloudflareFrames(self.client, self.decoders, self.settings.cloudflare_media_zone)
 
     def _removing_kinds(self) -> list[JobKind]:
         """Return what takes rows and files away."""
-        deleting = Deleting(self._database, self.storage)
-        leaving = Leaving(self._database, self._engine, [remove_runs_of])
+        deleting = Deleting(self.database, self.storage)
+        leaving = Leaving(self.database, self.engine, [remove_runs_of])
         return [one.kind() for one in (deleting, leaving, self._orphans(), self._retention())]
 
     def _orphans(self) -> Orphans:
-        return Orphans(self._database, self.storage, self._clock)
+        return Orphans(self.database, self.storage, self.clock)
 
     def _retention(self) -> Retention:
-        return Retention(self._database, self._engine, self._settings.task_days)
+        return Retention(self.database, self.engine, self.settings.task_days)
 
     def lanes(self) -> list[Lane]:
         """Return all lanes."""
@@ -210,7 +197,7 @@ class Capabilities:
 
     def provider_lanes(self) -> list[Lane]:
         """Return the lanes in which providers are asked."""
-        pace = (self._settings.scenes_per_minute, self._settings.scenes_at_once)
+        pace = (self.settings.scenes_per_minute, self.settings.scenes_at_once)
         return [*lanes_of(self.providers), *(scene_lane(one, *pace) for one in self.scene_models.accounts())]
 
     def keyed_lanes(self) -> list[Lane]:
@@ -224,29 +211,29 @@ class Capabilities:
 
     def schedules(self) -> list[Schedule]:
         """Return all schedules."""
-        sweeping = Sweeping(self._database, self._engine, self.providers)
-        checking = Checking(self._database, self.providers)
-        copies = AssetSweeping(self._database, self._engine)
+        sweeping = Sweeping(self.database, self.engine, self.providers)
+        checking = Checking(self.database, self.providers)
+        copies = AssetSweeping(self.database, self.engine)
         sweeps = [one.schedule() for one in (sweeping, copies, checking, self._orphans(), self._retention())]
         return [*sweeps, webhook_pruning.prune_schedule(), *self.catalogue.schedules()]
 
     def dispatcher(self) -> Dispatcher:
         """Return what reads the log of events for webhooks, beside a worker."""
-        return Dispatcher(self._database, self._engine)
+        return Dispatcher(self.database, self.engine)
 
     def generation(self, own_url: str = "") -> Generation:
         """Return what the routes of generation need."""
-        settings, database, engine = self._settings, self._database, self._engine()
-        estimates = Estimates(database, self._clock, list(self.models))
+        settings, database, engine = self.settings, self.database, self.engine()
+        estimates = Estimates(database, self.clock, list(self.models))
         return Generation(
             database=database,
             engine=engine,
             offer=Offer(self.models, self.providers),
             providers=self.providers,
             limits=Limits(settings.unfinished_tasks, settings.queue_seconds),
-            watch=Watch(database, self._clock, self.feed),
+            watch=Watch(database, self.clock, self.feed),
             estimates=estimates,
-            outlooks=Outlooks(database, self._clock, estimates),
+            outlooks=Outlooks(database, self.clock, estimates),
             links=self.links(own_url),
             reachable=bool(settings.public_url),
             storage_signs=self.storage.signs,
@@ -254,38 +241,19 @@ class Capabilities:
 
     def routers(self, generation: Generation) -> list[APIRouter]:
         """Return the routes of all capabilities."""
-        references = References(self._database, generation.engine, self.storage)
-        most_bytes = self._settings.reference_bytes
-        return [
-            generation_routes.build_routes(generation),
-            scene_routes.build_routes(self.scenes(generation)),
-            snapshot.build_routes(generation),
-            processing.build_routes(self._processing(generation.engine)),
-            conversation_routes.build_routes(self._database),
-            credit_routes.build_routes(self._database),
-            webhook_routes.build_routes(Webhooks(self._database, self._engine, self.client, self._vault, self._clock)),
-            live_routes.build_routes(self.streams),
-            asset_deleting_routes.build_routes(self._database, generation.engine, require_unused),
-            adding_routes.build_routes(self._database, generation.engine, generation.links, self._adding()),
-            asset_routes.build_routes(
-                self._database, self.storage, generation.links, references, reference_bytes=most_bytes
-            ),
-            *self.catalogue.routers(),
-        ]
+        # A worker has no routes, and starts without the web framework.
+        from longtake.app.routers import build_routers  # noqa: PLC0415
+
+        return build_routers(self, generation)
 
     def scenes(self, generation: Generation) -> Scenes:
         """Return what the routes of scenes need."""
-        most = self._settings.unfinished_tasks
-        return Scenes(self._database, generation.engine, self.scene_models, generation.links, most)
+        most = self.settings.unfinished_tasks
+        return Scenes(self.database, generation.engine, self.scene_models, generation.links, most)
 
-    def _processing(self, engine: Engine) -> processing.Processing:
-        settings = self._settings
-        return processing.Processing(
-            engine, settings.internal_secret, self.dispatcher, settings.lease_seconds, settings.worker_concurrency
-        )
-
-    def _adding(self) -> Adding:
-        return Adding(self._database, self.client, self._settings.unfinished_imports)
+    def adding(self) -> Adding:
+        """Return what the routes that bring files in need."""
+        return Adding(self.database, self.client, self.settings.unfinished_imports)
 
     async def close(self) -> None:
         """Let go of connections."""
@@ -298,5 +266,5 @@ class Capabilities:
 
     def _callback_url(self, task: Task) -> str | None:
         """Return where the provider may tell of the task; None when nobody outside can reach us."""
-        base = self._settings.public_url.rstrip("/")
+        base = self.settings.public_url.rstrip("/")
         return f"{base}/v1/callbacks/{task.provider}?reference={task.reference}" if base else None

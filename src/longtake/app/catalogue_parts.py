@@ -8,8 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from longtake.catalogue import calendar
-from longtake.catalogue import routes as catalogue_routes
-from longtake.catalogue import serving as poster_routes
 from longtake.catalogue.asking import Asking
 from longtake.catalogue.calendar import Calendar
 from longtake.catalogue.fetching import PosterFetcher
@@ -25,8 +23,6 @@ from longtake.providers.bangumi import Bangumi
 from longtake.providers.tmdb import KEY_SETTING, Tmdb
 
 if TYPE_CHECKING:
-    from fastapi import APIRouter
-
     from longtake.clock import Clock
     from longtake.db import Database
     from longtake.engine.engine import Engine
@@ -93,8 +89,3 @@ class CatalogueParts:
     def catalogue(self) -> Catalogue:
         """Return the catalogue as programs and routes use it."""
         return Catalogue(self._database, self._engine(), self.tmdb, self._hosts)
-
-    def routers(self) -> list[APIRouter]:
-        """Return the routes."""
-        served = poster_routes.build_routes(self._database, self._storage)
-        return [catalogue_routes.build_routes(self.catalogue()), served]

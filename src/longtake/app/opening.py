@@ -8,10 +8,10 @@ from typing import TypeVar
 import sqlalchemy.exc
 import structlog
 
+from longtake.app.taking import CANNOT_USE_HINT, COMMAND, MIGRATION, PATIENCE_SECONDS, PAUSE_SECONDS
 from longtake.db import Database, open_database
 from longtake.db.migrate import MigrationStatus, migrate_up, migration_status, require_current_schema
-from longtake.db.role_setup import set_up_roles
-from longtake.db.roles import require_bound_role, require_rights
+from longtake.db.ownership import FileOwnership
 from longtake.db.urls import is_sqlite, sqlite_path
 from longtake.errors import DatabaseOwned, DatabaseUnavailable, RightsMissing, RoleTooPowerful
 from longtake.redaction import redact_text
@@ -19,12 +19,6 @@ from longtake.settings import Settings
 
 R = TypeVar("R")
 log = structlog.get_logger(__name__)
-
-#: Who has a SQLite file only for a moment: others wait for it instead of giving up.
-COMMAND = "a longtake command"
-MIGRATION = "longtake migrate"
-PATIENCE_SECONDS = 5.0
-PAUSE_SECONDS = 0.05
 
 
 def open_for_service(settings: Settings, owner: str) -> Database:
@@ -46,6 +40,8 @@ def open_for_service(settings: Settings, owner: str) -> Database:
 
 def require_plain_role(settings: Settings) -> None:
     """Refuse to serve as a role that row level security does not bind, or that cannot take on those it binds."""
+    from longtake.db.roles import require_bound_role, require_rights  # noqa: PLC0415 - PostgreSQL's driver comes with it
+
     require_rights(settings.database_url)
     try:
         require_bound_role(settings.database_url)
@@ -59,6 +55,8 @@ def _require_readable_schema(url: str) -> None:
     try:
         require_current_schema(url)
     except RightsMissing:
+        from longtake.db.roles import require_rights  # noqa: PLC0415 - as above
+
         # Where the role lacks its membership, that is the clearer answer.
         require_rights(url)
         raise
@@ -67,19 +65,23 @@ def _require_readable_schema(url: str) -> None:
 def set_up(settings: Settings, admin_url: str = "") -> list[str]:
     """Make roles and database, if there is an administrator's address to do it with; return what was made."""
     admin_url = admin_url or settings.admin_url.get_secret_value()
-    return set_up_roles(admin_url, settings.database_url) if admin_url else []
+    if not admin_url:
+        return []
+    from longtake.db.role_setup import set_up_roles  # noqa: PLC0415 - as above
+
+    return set_up_roles(admin_url, settings.database_url)
 
 
-def open_for_command(settings: Settings) -> Database:
-    """Open the database for one command. Raises DatabaseOwned when a server or worker has the SQLite file."""
+def open_for_command(settings: Settings, ownership: FileOwnership | None) -> Database:
+    """Open the database for one command, which has taken its file already where it is SQLite's."""
     url = settings.database_url
-    if is_sqlite(url) and not sqlite_path(url).exists():
-        raise DatabaseUnavailable(
-            f"There is no database at {sqlite_path(url)}.",
-            hint="`longtake serve` or `longtake migrate up` makes one; LONGTAKE_DATABASE_URL says where.",
-        )
-    clearly(url, lambda: require_current_schema(url))
-    return clearly(url, lambda: _open(settings, url, COMMAND))
+    try:
+        clearly(url, lambda: require_current_schema(url))
+        return clearly(url, lambda: _open(settings, url, ownership or COMMAND))
+    except BaseException:
+        if ownership is not None:
+            ownership.release()
+        raise
 
 
 def schema_status(settings: Settings) -> MigrationStatus:
@@ -106,18 +108,17 @@ def clearly(url: str, call: Callable[[], R]) -> R:
     try:
         return call()
     except OSError as error:
-        raise DatabaseUnavailable(f"{place} cannot be opened: {error.strerror or error}.", hint=_HINT) from error
+        raise DatabaseUnavailable(
+            f"{place} cannot be opened: {error.strerror or error}.", hint=CANNOT_USE_HINT
+        ) from error
     except sqlite3.DatabaseError as error:
-        raise DatabaseUnavailable(f"{place} cannot be used: {error}.", hint=_HINT) from error
+        raise DatabaseUnavailable(f"{place} cannot be used: {error}.", hint=CANNOT_USE_HINT) from error
     except sqlalchemy.exc.DBAPIError as error:
         reason = redact_text(str(error.orig).split("\n", 1)[0])
-        raise DatabaseUnavailable(f"{place} cannot be used: {reason}.", hint=_HINT) from error
+        raise DatabaseUnavailable(f"{place} cannot be used: {reason}.", hint=CANNOT_USE_HINT) from error
 
 
-_HINT = "Check LONGTAKE_DATABASE_URL, and that this user may read and write there."
-
-
-def _open(settings: Settings, url: str, owner: str) -> Database:
+def _open(settings: Settings, url: str, owner: str | FileOwnership) -> Database:
     return open_database(
         url,
         owner=owner,

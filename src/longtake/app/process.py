@@ -16,11 +16,9 @@ from longtake.engine.worker import Worker
 from longtake.errors import ProcessFailed
 from longtake.logs import configure_logs
 from longtake.settings import Settings
+from longtake.settings.work import FAREWELL_SECONDS
 
 log = structlog.get_logger(__name__)
-
-#: For what comes after the grace: writing outcomes, saying good-bye. A database that is gone must not keep us for ever.
-FAREWELL_SECONDS = 10.0
 
 
 def run_worker(settings: Settings) -> None:

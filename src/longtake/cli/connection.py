@@ -1,24 +1,17 @@
 """The way to the jobs: directly to the database, or through the server that owns the SQLite file."""
 
-import asyncio
 import contextlib
 import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from psycopg.conninfo import conninfo_to_dict
-
-from longtake.app.opening import COMMAND, MIGRATION, PATIENCE_SECONDS, PAUSE_SECONDS, open_for_command
-from longtake.app.server_file import server_of_database
+from longtake.app.server_file import ServerFile, server_of_database
+from longtake.app.taking import COMMAND, MIGRATION, PATIENCE_SECONDS, PAUSE_SECONDS, take_for_command
 from longtake.cli.remote import ask_server
-from longtake.db import Database
+from longtake.db.ownership import FileOwnership
 from longtake.db.urls import is_sqlite, postgresql_url, sqlite_path
-from longtake.engine.engine import Engine
 from longtake.errors import DatabaseOwned
-from longtake.logs import configure_logs
-from longtake.operator import perform
-from longtake.settings import load_settings
-from longtake.vault import RootSecret, Vault
+from longtake.settings import Settings, load_settings
 
 
 class Ask(Protocol):
@@ -32,23 +25,15 @@ class Ask(Protocol):
 def operator() -> Iterator[Ask]:
     """Yield the way to ask; connections are closed at the end."""
     settings = load_settings()
-    configure_logs("human", "warning")
-    with contextlib.ExitStack() as stack:
-        server = database = None
-        give_up_at = time.monotonic() + PATIENCE_SECONDS
-        while server is None and database is None:
-            try:
-                database = open_for_command(settings)
-            except DatabaseOwned as error:
-                server = server_of_database(settings)
-                if server is None:
-                    _wait_or_give_up(error, give_up_at)
-        if server is not None:
-            found = server
-            yield lambda action, **arguments: ask_server(found, action, arguments)
-        elif database is not None:
-            stack.callback(database.close)
-            yield stack.enter_context(_directly(database, Vault.of(settings, RootSecret.of(settings))))
+    found = _take_or_find_server(settings)
+    if isinstance(found, ServerFile):
+        yield lambda action, **arguments: ask_server(found, action, arguments)
+        return
+    # The engine and SQLAlchemy, which take longest to load, only where no server does the work.
+    from longtake.cli.direct import directly
+
+    with directly(settings, found) as way:
+        yield way
 
 
 def ask(action: str, **arguments: Any) -> dict[str, Any]:
@@ -62,16 +47,23 @@ def database_place() -> str:
     url = load_settings().database_url
     if is_sqlite(url):
         return str(sqlite_path(url).parent)
+    from psycopg.conninfo import conninfo_to_dict
+
     parts = conninfo_to_dict(postgresql_url(url))
     return f"the database {parts.get('dbname') or ''} at {parts.get('host') or 'this machine'}"
 
 
-@contextlib.contextmanager
-def _directly(database: Database, vault: Vault) -> Iterator[Ask]:
-    # It declares nothing and knows no kinds: what needs a kind's own code is left to a worker that has it.
-    engine = Engine(database)
-    with asyncio.Runner() as runner:
-        yield lambda action, **arguments: runner.run(perform(engine, action, arguments, {"vault": vault}))
+def _take_or_find_server(settings: Settings) -> ServerFile | FileOwnership | None:
+    """Return the server that has the SQLite file, or else the file's ownership; None for PostgreSQL."""
+    give_up_at = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return take_for_command(settings.database_url)
+        except DatabaseOwned as error:
+            server = server_of_database(settings)
+            if server is not None:
+                return server
+            _wait_or_give_up(error, give_up_at)
 
 
 def _wait_or_give_up(error: DatabaseOwned, give_up_at: float) -> None:

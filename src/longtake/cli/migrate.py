@@ -45,7 +45,6 @@ def up(admin_url: AdminUrl = "", as_json: AsJson = False) -> None:
     from longtake.app.opening import patiently, set_up
     from longtake.cli.output import print_line
     from longtake.db.migrate import migrate_up
-    from longtake.db.roles import require_rights
     from longtake.db.urls import is_sqlite
 
     settings = _settings()
@@ -54,6 +53,9 @@ def up(admin_url: AdminUrl = "", as_json: AsJson = False) -> None:
         print_line(f"Made: {one}.")
     status = patiently(migrate_up, settings.database_url)
     if not is_sqlite(settings.database_url):
+        # PostgreSQL's driver comes with it.
+        from longtake.db.roles import require_rights
+
         require_rights(settings.database_url)
     _report(status, as_json=as_json, **({"made": made} if made else {}))
 

@@ -19,13 +19,13 @@ from pathlib import Path
 from types import FrameType
 from urllib.parse import urlsplit
 
-from longtake.app.process import FAREWELL_SECONDS
 from longtake.app.server_file import ServerFile, read_server_file, server_of_database
 from longtake.cli.output import print_note
 from longtake.cli.remote import error_of
 from longtake.db.urls import is_sqlite
 from longtake.errors import DatabaseOwned, LongtakeError, ServerUnreachable
 from longtake.settings import Settings
+from longtake.settings.work import FAREWELL_SECONDS
 
 LOCK_NAME = "commands.lock"
 TURN_NAME = "commands.turn"

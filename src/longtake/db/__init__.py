@@ -9,6 +9,7 @@ from longtake.db.urls import is_sqlite, postgresql_url, sqlite_path
 
 if TYPE_CHECKING:
     from longtake.clock import Clock
+    from longtake.db.ownership import FileOwnership
 
 __all__ = ["Database", "Transaction", "open_database"]
 
@@ -17,13 +18,14 @@ def open_database(
     url: str,
     *,
     clock: Clock | None = None,
-    owner: str = "a Longtake process",
+    owner: str | FileOwnership = "a Longtake process",
     threads: int = 8,
     statement_seconds: float = 30.0,
 ) -> Database:
     """Open the database at the address; the tables must be there (see ``migrate_up``).
 
-    ``owner`` is what another process reads when it finds a SQLite file taken. ``clock`` is SQLite's only: on
+    ``owner`` is what another process reads when it finds a SQLite file taken, or the ownership of a file that was
+    taken before; closing the database gives it back. ``clock`` is SQLite's only: on
     PostgreSQL the server's clock decides.
     """
     # Only the driver that is needed is loaded: a command then answers in half the time.

@@ -11,8 +11,6 @@ from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
-import structlog
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
 
 Ts = TypeVarTuple("Ts")
 R = TypeVar("R")
-
-log = structlog.get_logger(__name__)
 
 
 class Transaction:
@@ -84,8 +80,11 @@ class Transaction:
         for callback in self._callbacks:
             try:
                 callback()
-            except Exception:
-                log.exception("a callback after the commit failed", action="after_commit")
+            except Exception:  # noqa: BLE001 - it is logged, with its traceback
+                # Here: every command imports this module, few of them ever log.
+                import structlog  # noqa: PLC0415
+
+                structlog.get_logger(__name__).exception("a callback after the commit failed", action="after_commit")
 
 
 class Database(ABC):

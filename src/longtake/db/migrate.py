@@ -1,4 +1,8 @@
-"""Migrations, forward and back, on either database."""
+"""Migrations, forward and back, on either database.
+
+Nearly every process finds all migrations there, and asks no more than the table Alembic keeps. Alembic itself, and
+PostgreSQL's driver, are imported by the functions that use them: they would take half of a command's time.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import alembic.command
-import psycopg
-import psycopg.errors
 import sqlalchemy
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy.pool import NullPool
 
 from longtake.db.ownership import FileOwnership
-from longtake.db.postgresql_errors import is_lost, translate
-from longtake.db.roles import making_by_hand
 from longtake.db.urls import is_sqlite, postgresql_url, sqlite_path
 from longtake.errors import RightsMissing, SchemaMismatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
     from sqlalchemy import Connection
+
+MIGRATIONS = Path(__file__).parent / "migrations"
 
 #: Any number will do, as long as all Longtake processes use the same.
 MIGRATION_LOCK = 7_016_511_206
@@ -49,12 +49,17 @@ class MigrationStatus:
 def migrate_up(url: str) -> MigrationStatus:
     """Bring the database to the newest migration; a database that is there already is left alone."""
     with _connection(url) as connection:
-        alembic.command.upgrade(_config(connection), "head")
+        if _current(connection) != latest_migration():
+            import alembic.command  # noqa: PLC0415
+
+            alembic.command.upgrade(_config(connection), "head")
         return _status(connection)
 
 
 def migrate_down(url: str, to: str = "base") -> MigrationStatus:
     """Undo migrations down to the given one (``base``: all of them)."""
+    import alembic.command  # noqa: PLC0415
+
     with _connection(url) as connection:
         alembic.command.downgrade(_config(connection), to)
         return _status(connection)
@@ -63,8 +68,7 @@ def migrate_down(url: str, to: str = "base") -> MigrationStatus:
 def migration_status(url: str) -> MigrationStatus:
     """Say which migrations the database has."""
     if is_sqlite(url) and not sqlite_path(url).exists():
-        script = ScriptDirectory.from_config(_config(None))
-        return MigrationStatus(None, script.get_current_head() or "", _names(script, None))
+        return MigrationStatus(None, latest_migration(), _names(_script(), None))
     with _connection(url, owned=False) as connection:
         return _status(connection)
 
@@ -78,9 +82,10 @@ def require_current_schema(url: str) -> None:
 
 
 def _status(connection: Connection) -> MigrationStatus:
-    script = ScriptDirectory.from_config(_config(connection))
-    current = MigrationContext.configure(connection).get_current_revision()
-    latest = script.get_current_head() or ""
+    current, latest = _current(connection), latest_migration()
+    if current == latest:
+        return MigrationStatus(current, latest, [])
+    script = _script()
     known = {one.revision for one in script.walk_revisions()}
     if current is not None and current not in known:
         raise SchemaMismatch(
@@ -90,14 +95,33 @@ def _status(connection: Connection) -> MigrationStatus:
     return MigrationStatus(current, latest, _names(script, current))
 
 
+def latest_migration() -> str:
+    """Return the newest migration of this program. Their files are numbered, so Alembic need not read them all."""
+    return max(file.name.split("_", 1)[0] for file in (MIGRATIONS / "versions").glob("[0-9]*_*.py"))
+
+
+def _current(connection: Connection) -> str | None:
+    if not sqlalchemy.inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(sqlalchemy.text("SELECT version_num FROM alembic_version")).scalar()
+
+
+def _script() -> ScriptDirectory:
+    from alembic.script import ScriptDirectory  # noqa: PLC0415
+
+    return ScriptDirectory.from_config(_config(None))
+
+
 def _names(script: ScriptDirectory, current: str | None) -> list[str]:
     pending = [one for one in script.walk_revisions(base=current or "base") if one.revision != current]
     return [f"{one.revision} {(one.doc or '').strip()}" for one in reversed(pending)]
 
 
 def _config(connection: Connection | None) -> Config:
+    from alembic.config import Config  # noqa: PLC0415
+
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("script_location", str(MIGRATIONS))
     config.attributes["connection"] = connection
     return config
 
@@ -129,6 +153,8 @@ def _connection(url: str, *, owned: bool = True) -> Iterator[Connection]:
 def _engine(url: str) -> sqlalchemy.Engine:
     """Connect as the program does: SQLAlchemy reads some addresses differently, and quotes them in its errors."""
     if not is_sqlite(url):
+        import psycopg  # noqa: PLC0415
+
         return sqlalchemy.create_engine(
             "postgresql+psycopg://", creator=lambda: psycopg.connect(postgresql_url(url)), poolclass=NullPool
         )
@@ -145,6 +171,13 @@ def _engine(url: str) -> sqlalchemy.Engine:
 
 
 def _translated(error: sqlalchemy.exc.DBAPIError, url: str) -> BaseException:
+    if is_sqlite(url):
+        return error
+    import psycopg.errors  # noqa: PLC0415
+
+    from longtake.db.postgresql_errors import is_lost, translate  # noqa: PLC0415
+    from longtake.db.roles import making_by_hand  # noqa: PLC0415
+
     if isinstance(error.orig, psycopg.errors.InsufficientPrivilege):
         return RightsMissing(
             f"The database role may not run this migration. (PostgreSQL: {str(error.orig).splitlines()[0]})",

@@ -35,7 +35,9 @@ class SqliteDatabase(Database):
 
     dialect = SQLITE
 
-    def __init__(self, path: Path, *, clock: Clock | None = None, owner: str = "a Longtake process") -> None:
+    def __init__(
+        self, path: Path, *, clock: Clock | None = None, owner: str | FileOwnership = "a Longtake process"
+    ) -> None:
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise SettingsError(
                 f"This Python has SQLite {sqlite3.sqlite_version}; 3.38 or newer is needed.",
@@ -47,7 +49,7 @@ class SqliteDatabase(Database):
         self._clock = clock or SystemClock()
         self._closed = False
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._ownership = FileOwnership(path, owner)
+        self._ownership = owner if isinstance(owner, FileOwnership) else FileOwnership(path, owner)
         try:
             self._writer = SqliteConnection(path, self._clock, self.signals, writable=True)
         except BaseException as error:

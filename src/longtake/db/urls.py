@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import psycopg
-from psycopg.conninfo import conninfo_to_dict
-
 from longtake.errors import SettingsError
 
 SQLITE_PREFIX = "sqlite:///"
@@ -38,6 +35,10 @@ def postgresql_url(url: str) -> str:
 
 
 def _require_readable(url: str) -> None:
+    # Here, so that nothing that asks after a SQLite file waits for PostgreSQL's driver.
+    import psycopg  # noqa: PLC0415
+    from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415
+
     try:
         conninfo_to_dict(postgresql_url(url))
     except psycopg.ProgrammingError:

@@ -1,5 +1,6 @@
 """The list of all actions, and how an action's arguments follow from its function."""
 
+import importlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,10 +8,6 @@ from functools import cached_property
 from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
-
-from longtake.operator import assets as media
-from longtake.operator import credits as ledger
-from longtake.operator import figures, flow, jobs, keys, secrets, trouble
 
 FIRST_ARGUMENTS = 2
 
@@ -20,12 +17,20 @@ class Action:
     """A function(tx, engine, *services, **arguments) that returns plain data; `writes` says which transaction."""
 
     name: str
-    function: Callable[..., dict[str, Any]]
+    #: module:function in this folder, imported when asked for: a command needs one of them, not all they stand on.
+    place: str
     writes: bool = False
     #: Needs the scope `admin` when asked over HTTP by somebody other than the server's own commands.
     for_admins: bool = False
     #: What the function takes after transaction and engine, by name: parts of the process such as the vault.
     services: tuple[str, ...] = ()
+
+    @cached_property
+    def function(self) -> Callable[..., dict[str, Any]]:
+        """The function itself."""
+        module, name = self.place.split(":")
+        found: Callable[..., dict[str, Any]] = getattr(importlib.import_module(f"longtake.operator.{module}"), name)
+        return found
 
     @property
     def meaning(self) -> str:
@@ -47,44 +52,44 @@ class Action:
 ACTIONS: dict[str, Action] = {
     action.name: action
     for action in (
-        Action("health", trouble.health),
-        Action("figures.generation", figures.figures_generation),
-        Action("runs.figures", figures.runs_figures),
-        Action("assets.health", media.assets_health),
-        Action("assets.stuck", media.assets_stuck),
-        Action("assets.failures", media.assets_failures),
-        Action("assets.fix_stuck", media.assets_fix_stuck, writes=True),
-        Action("jobs.list", jobs.jobs_list),
-        Action("jobs.show", jobs.jobs_show),
-        Action("jobs.retry", jobs.jobs_retry, writes=True),
-        Action("jobs.cancel", jobs.jobs_cancel, writes=True),
-        Action("lanes.list", flow.lanes_list),
-        Action("lanes.set", flow.lanes_set, writes=True),
-        Action("lanes.pause", flow.lanes_pause, writes=True),
-        Action("lanes.resume", flow.lanes_resume, writes=True),
-        Action("kinds.list", flow.kinds_list),
-        Action("kinds.pause", flow.kinds_pause, writes=True),
-        Action("kinds.resume", flow.kinds_resume, writes=True),
-        Action("schedules.list", flow.schedules_list),
-        Action("schedules.run", flow.schedules_run, writes=True),
-        Action("schedules.pause", flow.schedules_pause, writes=True),
-        Action("schedules.resume", flow.schedules_resume, writes=True),
-        Action("workers.list", flow.workers_list),
-        Action("keys.create", keys.keys_create, writes=True, for_admins=True),
-        Action("keys.list", keys.keys_list, for_admins=True),
-        Action("keys.revoke", keys.keys_revoke, writes=True, for_admins=True),
-        Action("secrets.set", secrets.secrets_set, writes=True, for_admins=True, services=("vault",)),
-        Action("secrets.list", secrets.secrets_list, for_admins=True, services=("vault",)),
-        Action("secrets.remove", secrets.secrets_remove, writes=True, for_admins=True, services=("vault",)),
-        Action("secrets.rotate", secrets.secrets_rotate, writes=True, for_admins=True, services=("vault",)),
-        Action("alerts.list", trouble.alerts_list),
-        Action("alerts.acknowledge", trouble.alerts_acknowledge, writes=True),
-        Action("alerts.resolve", trouble.alerts_resolve, writes=True),
-        Action("credits.balance", ledger.credits_balance),
-        Action("credits.history", ledger.credits_history),
-        Action("credits.grant", ledger.credits_grant, writes=True, for_admins=True),
-        Action("credits.withdraw", ledger.credits_withdraw, writes=True, for_admins=True),
-        Action("credits.refund", ledger.credits_refund, writes=True, for_admins=True),
-        Action("credits.audit", ledger.credits_audit),
+        Action("health", "trouble:health"),
+        Action("figures.generation", "figures:figures_generation"),
+        Action("runs.figures", "figures:runs_figures"),
+        Action("assets.health", "assets:assets_health"),
+        Action("assets.stuck", "assets:assets_stuck"),
+        Action("assets.failures", "assets:assets_failures"),
+        Action("assets.fix_stuck", "assets:assets_fix_stuck", writes=True),
+        Action("jobs.list", "jobs:jobs_list"),
+        Action("jobs.show", "jobs:jobs_show"),
+        Action("jobs.retry", "jobs:jobs_retry", writes=True),
+        Action("jobs.cancel", "jobs:jobs_cancel", writes=True),
+        Action("lanes.list", "flow:lanes_list"),
+        Action("lanes.set", "flow:lanes_set", writes=True),
+        Action("lanes.pause", "flow:lanes_pause", writes=True),
+        Action("lanes.resume", "flow:lanes_resume", writes=True),
+        Action("kinds.list", "flow:kinds_list"),
+        Action("kinds.pause", "flow:kinds_pause", writes=True),
+        Action("kinds.resume", "flow:kinds_resume", writes=True),
+        Action("schedules.list", "flow:schedules_list"),
+        Action("schedules.run", "flow:schedules_run", writes=True),
+        Action("schedules.pause", "flow:schedules_pause", writes=True),
+        Action("schedules.resume", "flow:schedules_resume", writes=True),
+        Action("workers.list", "flow:workers_list"),
+        Action("keys.create", "keys:keys_create", writes=True, for_admins=True),
+        Action("keys.list", "keys:keys_list", for_admins=True),
+        Action("keys.revoke", "keys:keys_revoke", writes=True, for_admins=True),
+        Action("secrets.set", "secrets:secrets_set", writes=True, for_admins=True, services=("vault",)),
+        Action("secrets.list", "secrets:secrets_list", for_admins=True, services=("vault",)),
+        Action("secrets.remove", "secrets:secrets_remove", writes=True, for_admins=True, services=("vault",)),
+        Action("secrets.rotate", "secrets:secrets_rotate", writes=True, for_admins=True, services=("vault",)),
+        Action("alerts.list", "trouble:alerts_list"),
+        Action("alerts.acknowledge", "trouble:alerts_acknowledge", writes=True),
+        Action("alerts.resolve", "trouble:alerts_resolve", writes=True),
+        Action("credits.balance", "credits:credits_balance"),
+        Action("credits.history", "credits:credits_history"),
+        Action("credits.grant", "credits:credits_grant", writes=True, for_admins=True),
+        Action("credits.withdraw", "credits:credits_withdraw", writes=True, for_admins=True),
+        Action("credits.refund", "credits:credits_refund", writes=True, for_admins=True),
+        Action("credits.audit", "credits:credits_audit"),
     )
 }

@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from longtake.accounts.api_keys import create_key, list_keys, make_key, revoke_key
-from longtake.accounts.callers import SCOPES_OF_ROLE
-from longtake.accounts.claims import LONGEST_USER_ID, is_user_id
+from longtake.accounts.caller import LONGEST_USER_ID, SCOPES_OF_ROLE, is_user_id
 from longtake.db import Transaction
 from longtake.engine.engine import Engine
 from longtake.errors import InvalidActionArgument

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, SecretStr
 from longtake.db import Transaction
 from longtake.engine.engine import Engine
 from longtake.operator.arguments import Name
-from longtake.vault import Vault
+from longtake.vault.vault import Vault
 from longtake.webhooks.resealing import reseal_secrets
 
 #: The secrets there is a use for.

@@ -11,11 +11,9 @@ from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
-from pydantic_settings import EnvSettingsSource
-from pydantic_settings.exceptions import SettingsError as UnreadableVariable
 
 from longtake.errors import SettingsError
-from longtake.redaction import MASK, names_a_secret, redact_text
+from longtake.redaction import MASK, names_a_secret
 from longtake.settings.model import PREFIX, Settings
 
 FILE_NAME = "longtake.toml"
@@ -80,12 +78,9 @@ def _read_file(file: Path) -> dict[str, Any]:
 
 
 def _read_variables(variables: Mapping[str, str]) -> dict[str, Any]:
-    source = EnvSettingsSource(Settings)
-    source.env_vars = {name.lower(): value for name, value in variables.items() if value.strip()}
-    try:
-        return source()
-    except UnreadableVariable as error:
-        raise SettingsError(redact_text(f"{error}.")) from None
+    """Return the variables by their settings' names; what is empty counts as not set, and pydantic reads the text."""
+    given = {name.removeprefix(PREFIX).lower(): value for name, value in variables.items() if value.strip()}
+    return {name: value for name, value in given.items() if name in Settings.model_fields}
 
 
 def _suggestion(name: str, known: list[str]) -> str:

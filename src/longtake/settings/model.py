@@ -1,7 +1,6 @@
 """All settings: one value each, checked when made and never changed afterwards."""
 
-from pydantic import PrivateAttr, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import ConfigDict, PrivateAttr, ValidationInfo, field_validator
 
 from longtake.settings.catalogue import CatalogueSettings
 from longtake.settings.media import MediaSettings
@@ -12,12 +11,10 @@ from longtake.settings.work import WorkSettings
 PREFIX = "LONGTAKE_"
 
 
-class Settings(CatalogueSettings, MediaSettings, UserSettings, WorkSettings, PlaceSettings, BaseSettings):
+class Settings(CatalogueSettings, MediaSettings, UserSettings, WorkSettings, PlaceSettings):
     """Every setting, in the order of its base classes from the last to the first."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX,
-        env_ignore_empty=True,
+    model_config = ConfigDict(
         extra="forbid",
         frozen=True,
         allow_inf_nan=False,
@@ -25,18 +22,6 @@ class Settings(CatalogueSettings, MediaSettings, UserSettings, WorkSettings, Pla
         validate_default=True,
     )
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003 - the names are pydantic's
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Nothing but what is passed: `load_settings` reads the rest, and knows where each value came from."""
-        return (init_settings,)
 
     def source_of(self, name: str) -> str:
         """Where the value came from: `default`, `environment`, or the file's name."""

@@ -8,6 +8,8 @@ from longtake.settings.secrets import check_secret
 
 #: As much as a shared secret needs that is only ever tried over the network.
 INTERNAL_SECRET_CHARACTERS = 16
+#: For what comes after stop_grace_seconds: writing outcomes, saying good-bye. A lost database must not keep a process.
+FAREWELL_SECONDS = 10.0
 
 
 def _lower(value: object) -> object:

@@ -7,9 +7,3 @@
     vault = Vault.of(settings, root)             seals with LONGTAKE_MASTER_KEY, or a key derived from the root
     keys = KeySource(settings, vault, database)  keys("kie_api_key"): from the settings, else from the vault
 """
-
-from longtake.vault.key_source import KeySource
-from longtake.vault.root import RootSecret
-from longtake.vault.vault import Vault
-
-__all__ = ["KeySource", "RootSecret", "Vault"]

@@ -10,9 +10,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
 from longtake.errors import SecretFileUnusable
 from longtake.settings.secrets import LEAST_CHARACTERS
 
@@ -27,6 +24,10 @@ MOST_BYTES = 4096
 
 def derive_key(secret: str, purpose: str) -> bytes:
     """Return 32 bytes that only whoever has the secret can make, different for every purpose."""
+    # Here: most commands have a root secret and never derive a key from it.
+    from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF  # noqa: PLC0415
+
     return HKDF(SHA256(), KEY_BYTES, salt=None, info=f"longtake/{purpose}".encode()).derive(secret.encode())
 
 

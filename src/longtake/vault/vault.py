@@ -17,13 +17,13 @@ from longtake.engine.tables import metadata
 from longtake.errors import NotFound, VaultKeyWrong
 from longtake.settings.secrets import master_keys
 from longtake.vault.root import RootSecret, derive_key
-from longtake.vault.sealing import SealingKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from longtake.db import Transaction
     from longtake.settings import Settings
+    from longtake.vault.sealing import SealingKey
 
 PURPOSE = "vault"
 
@@ -124,6 +124,9 @@ class Vault:
 
     def _keys(self) -> list[SealingKey]:
         if not self._loaded:
+            # Here: the ciphers are needed only where a secret is sealed or opened.
+            from longtake.vault.sealing import SealingKey  # noqa: PLC0415
+
             self._loaded = [SealingKey(key) for key in self._load()]
         return self._loaded
 

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 from longtake.accounts import routes as account_routes
 from longtake.accounts.authenticator import Authenticator
 from longtake.engine.engine import Engine
-from longtake.vault import Vault
+from longtake.vault.vault import Vault
 from longtake.web.description import install_description
 from longtake.web.frame import Frame
 from longtake.web.problems import install_handlers

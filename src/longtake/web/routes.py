@@ -12,7 +12,7 @@ from longtake.engine.engine import Engine
 from longtake.errors import Unauthorized
 from longtake.operator import ACTIONS, perform
 from longtake.problem_schema import CALLER, problems
-from longtake.vault import Vault
+from longtake.vault.vault import Vault
 from longtake.web.bodies import ACTION_ANSWER, ACTION_BODY, Alive, Ready
 from longtake.web.problems import HTTP_PROBLEMS, HttpProblem, problem
 from longtake.web.readiness import OK, Readiness

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from longtake.db import Database, Transaction
     from longtake.engine.jobs import Job
     from longtake.net import Answer, HttpClient
-    from longtake.vault import Vault
+    from longtake.vault.vault import Vault
 
 WEBHOOK_LANE = Lane("webhooks", max_running=64)
 MINUTE, HOUR = 60.0, 3_600.0

@@ -12,7 +12,7 @@ from longtake.webhooks.tables import webhook_endpoints
 
 if TYPE_CHECKING:
     from longtake.db import Transaction
-    from longtake.vault import Vault
+    from longtake.vault.vault import Vault
 
 
 def reseal_secrets(tx: Transaction, vault: Vault) -> list[str]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from longtake.db import Database
     from longtake.engine.engine import Engine
     from longtake.net import HttpClient
-    from longtake.vault import Vault
+    from longtake.vault.vault import Vault
 
 
 @dataclass(frozen=True, slots=True)

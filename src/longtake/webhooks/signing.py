@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from longtake.vault import Vault
+    from longtake.vault.vault import Vault
 
 PREFIX = "whsec_"
 SECRET_BYTES = 32
