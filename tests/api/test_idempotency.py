@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.api.stage import Api, assert_problem, place_for, token
-from tests.service.processes import wait_for
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from longtake.asset_registry import AssetView
 from longtake.generation.bodies import TaskAnswer
 from tests.api.stage import Api, place_for
 from tests.sandbox_process import running_sandbox
-from tests.service.processes import wait_for
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.api.stage import Api, picture, token
-from tests.client.pages import BrowserTab, load, open_tab, until
+from tests.client.pages import BrowserTab, load, open_tab
+from tests.wait import until
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Route

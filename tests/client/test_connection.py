@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.api.stage import Api, token
-from tests.client.pages import BrowserTab, load, open_tab, until
+from tests.client.pages import BrowserTab, load, open_tab
 from tests.client.writing import Writer, assert_same_log, events_of, milliseconds_since, writing
+from tests.wait import until
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Request, Route

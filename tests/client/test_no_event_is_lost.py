@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.api.stage import Api
-from tests.client.pages import BrowserTab, leaders, one_leads, open_tab, stopped_process, until
+from tests.client.pages import BrowserTab, leaders, one_leads, open_tab, stopped_process
 from tests.client.writing import assert_same_log, writing
+from tests.wait import until
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext

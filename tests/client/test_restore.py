@@ -9,9 +9,9 @@ from playwright.async_api import Browser, async_playwright
 
 from tests.api.stage import Api, place_for, token
 from tests.browser import FLAGS, find_chromium
-from tests.client.pages import load, open_tab, until
+from tests.client.pages import load, open_tab
 from tests.sandbox_process import running_sandbox
-from tests.service.processes import wait_for
+from tests.wait import until, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

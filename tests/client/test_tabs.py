@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.api.stage import token
-from tests.client.pages import BrowserTab, leaders, load, one_leads, open_tab, stopped_process, until
+from tests.client.pages import BrowserTab, leaders, load, one_leads, open_tab, stopped_process
 from tests.client.writing import Writer, assert_same_log, milliseconds_since, writing
+from tests.wait import until
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Request

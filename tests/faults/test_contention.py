@@ -13,7 +13,7 @@ from longtake import Database, Done, Engine, JobKind, Worker
 from longtake.db.postgresql import PostgresqlDatabase
 from longtake.db.postgresql_session import SessionOptions
 from longtake.errors import DatabaseBusy
-from tests.faults.lab import wait_until
+from tests.wait import until, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -93,9 +93,7 @@ async def test_f25_a_settlement_that_collides_is_repeated_and_takes_effect_once(
     worker = Worker(engine, poll_seconds=0.1)
     working = asyncio.create_task(worker.run())
     ids = postgresql_lab.enqueue(3)
-    async with asyncio.timeout(15):
-        while await small_pool.read(_count, "jobs"):  # noqa: ASYNC110 - the condition is in the database
-            await asyncio.sleep(0.02)
+    await until(lambda: small_pool.read(_count, "jobs"), "all jobs have ended", lambda left: left == 0)
     worker.stop()
     await working
     assert calls >= 4
@@ -112,7 +110,7 @@ async def test_f26_with_the_pool_exhausted_calls_are_shed_and_heartbeats_go_on(
     worker = Worker(engine, lease_seconds=1.5, heartbeat_seconds=0.3, poll_seconds=60.0)
     working = asyncio.create_task(worker.run())
     beats = "SELECT beat FROM workers WHERE id = ?"
-    await asyncio.to_thread(wait_until, lambda: lab.sql(beats, (worker.id,)), "the worker is registered")
+    await asyncio.to_thread(wait_for, lambda: lab.sql(beats, (worker.id,)), "the worker is registered")
     over = threading.Event()
     try:
         calls = [asyncio.create_task(small_pool.run(_hold, over)) for _ in range(20 * (THREADS + WAITING))]
@@ -128,7 +126,7 @@ async def test_f26_with_the_pool_exhausted_calls_are_shed_and_heartbeats_go_on(
         other = await asyncio.to_thread(lab.start)
         [(before,)] = lab.sql(beats, (worker.id,))
         enough = lambda: lab.sql(beats, (worker.id,))[0][0] >= before + 7  # noqa: E731
-        await asyncio.to_thread(wait_until, enough, "it beats on", 10)
+        await asyncio.to_thread(wait_for, enough, "it beats on")
         assert other.alive
     finally:
         over.set()

@@ -10,8 +10,8 @@ import pytest
 from longtake import open_database
 from longtake.errors import DatabaseReadOnly
 from tests.databases import as_administrator
-from tests.faults.lab import wait_until
 from tests.faults.outside import plain_sql
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ def set_read_only(lab: Lab, *, read_only: bool) -> None:
     wanted = "on" if read_only else "off"
     for statement in (f"ALTER SYSTEM SET default_transaction_read_only = {wanted}", "SELECT pg_reload_conf()"):
         plain_sql(as_administrator(lab.url), statement)
-    wait_until(lambda: lab.sql("SHOW default_transaction_read_only") == [(wanted,)], "the server has read it")
+    wait_for(lambda: lab.sql("SHOW default_transaction_read_only") == [(wanted,)], "the server has read it")
 
 
 def write(tx: Transaction) -> None:
@@ -61,7 +61,7 @@ async def test_f28_a_read_only_server_is_refused_clearly_and_work_goes_on_when_i
         lab.let("go")
         lab.wait_for("end", count=5)
         log = lab.folder / f"log-{child.id}"
-        wait_until(lambda: "DATABASE_READ_ONLY" in log.read_text(), "the worker is refused too")
+        wait_for(lambda: "DATABASE_READ_ONLY" in log.read_text(), "the worker is refused too")
         set_read_only(lab, read_only=False)
         await database.run(write)
         lab.sql("DELETE FROM effects WHERE job_id = 'submitted'")
@@ -87,14 +87,14 @@ def test_f18_an_absence_longer_than_a_lease_buries_no_living_worker(
         set_read_only(lab, read_only=True)
     else:
         stoppable_server.halt("fast")
-    wait_until(lambda: time.monotonic() - went_at > 2.8, "well over a lease has passed")
+    wait_for(lambda: time.monotonic() - went_at > 2.8, "well over a lease has passed")
     if how == "read-only":
         set_read_only(lab, read_only=False)
     else:
         stoppable_server.start()
     # Nobody could beat, so that nobody beat says nothing about anybody.
     beats = min(row[0] for row in lab.sql("SELECT beat FROM workers"))
-    wait_until(lambda: min(row[0] for row in lab.sql("SELECT beat FROM workers")) >= beats + 3, "all beat again")
+    wait_for(lambda: min(row[0] for row in lab.sql("SELECT beat FROM workers")) >= beats + 3, "all beat again")
     assert lab.sql("SELECT id FROM workers ORDER BY id") == before
     lab.let("go")
     lab.drained()

@@ -99,7 +99,7 @@ def test_f09_a_job_that_kills_its_worker_three_times_is_quarantined_and_the_othe
     [killer] = lab.enqueue(seconds=0.2, kill=True)
     innocent = lab.enqueue(4, seconds=0.4)
     for _death in range(3):
-        lab.start(lease_seconds=1.2, heartbeat_seconds=0.3).gone(12)
+        lab.start(lease_seconds=1.2, heartbeat_seconds=0.3).gone()
 
     lab.start()
     lab.wait_for("failed", job=killer)
@@ -157,7 +157,7 @@ def test_sqlite_killed_goes_on_at_once_with_interrupted_jobs(sqlite_lab: Lab) ->
 
     restarted_at = time.monotonic()
     sqlite_lab.start(lease_seconds=30.0, heartbeat_seconds=10.0)
-    sqlite_lab.drained(5.0)
+    sqlite_lab.drained()
     assert time.monotonic() - restarted_at < 2.0
     sqlite_lab.check([*interrupted, *waiting])
 

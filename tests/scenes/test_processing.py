@@ -14,7 +14,7 @@ import pytest
 
 from tests.api.stage import Api, assert_problem
 from tests.scenes.service import INTERNAL_SECRET, busy_worker, new_run, process, scene_place, serving, workers
-from tests.service.processes import wait_for
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,6 +17,7 @@ from longtake.storage.s3_address import parse_s3_url
 from longtake.storage.storage import PART_BYTES
 from tests.s3_server import ACCESS_KEY_ID, BUCKET, SECRET_ACCESS_KEY
 from tests.storages import chunked, s3_storage
+from tests.wait import until, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -49,10 +50,7 @@ async def test_a18_a_signed_address_works_without_keys_for_one_object_and_not_fo
     assert fetch(url.partition("?")[0])[0] == 403
     assert fetch(url[:-1] + ("0" if url[-1] != "0" else "1"))[0] == 403
     # The server's clock counts whole seconds.
-    deadline = time.monotonic() + 10
-    while (status := fetch(url)[0]) == 200 and time.monotonic() < deadline:
-        time.sleep(0.2)  # noqa: ASYNC251 - nothing else is going on
-    assert status == 403
+    assert wait_for(lambda: fetch(url)[0], "the address has expired", lambda status: status != 200) == 403
 
 
 async def test_a_wrong_secret_is_refused_with_what_to_do(s3_server: S3Server) -> None:
@@ -93,8 +91,7 @@ async def test_f33_uploads_that_fail_or_are_cancelled_leave_no_parts(s3_server: 
     async def stalls() -> AsyncIterator[bytes]:
         async for chunk in chunked(LARGE):
             yield chunk
-        while not s3_server.unfinished_uploads(s3_folder):  # noqa: ASYNC110 - the server tells nobody
-            await asyncio.sleep(0.02)
+        await until(lambda: s3_server.unfinished_uploads(s3_folder), "the upload has begun")
         begun.set()
         await asyncio.Event().wait()
 

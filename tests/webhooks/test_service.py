@@ -19,7 +19,7 @@ import pytest
 
 from longtake.webhooks.signing import new_secret, signed_headers
 from tests.api.stage import Api, place_for
-from tests.service.processes import wait_for
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
