@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING
@@ -105,16 +104,17 @@ async def test_f33_uploads_that_fail_or_are_cancelled_leave_no_parts(s3_server: 
 
 async def test_f31_a_store_that_is_down_is_unavailable_at_once() -> None:
     storage = S3Storage(
-        parse_s3_url("s3://bucket?endpoint=http://127.0.0.1:9"), access_key_id="x", secret_access_key="y"
+        parse_s3_url("s3://bucket?endpoint=http://127.0.0.1:9"),
+        access_key_id="x",
+        secret_access_key="y",
+        request_seconds=3600,  # what is not told at once would hang
     )
-    started = time.monotonic()
     with pytest.raises(StorageUnavailable):
         await storage.put(KEY, b"x", "image/png")
     with pytest.raises(StorageUnavailable):
         await storage.put_stream(KEY, chunked(LARGE), "video/mp4", most_bytes=len(LARGE))
     with pytest.raises(StorageUnavailable):
         await storage.get(KEY, 10)
-    assert time.monotonic() - started < 5
 
 
 async def test_f30_a_store_that_takes_the_connection_and_says_nothing_is_unavailable_in_time() -> None:
@@ -127,7 +127,6 @@ async def test_f30_a_store_that_takes_the_connection_and_says_nothing_is_unavail
     port = server.sockets[0].getsockname()[1]
     address = parse_s3_url(f"s3://bucket?endpoint=http://127.0.0.1:{port}")
     storage = S3Storage(address, access_key_id="x", secret_access_key="y", request_seconds=0.4)
-    started = time.monotonic()
     for call in (
         storage.put(KEY, b"x", "image/png"),
         storage.facts(KEY),
@@ -136,7 +135,6 @@ async def test_f30_a_store_that_takes_the_connection_and_says_nothing_is_unavail
         with pytest.raises(StorageUnavailable):
             await call
     assert held
-    assert time.monotonic() - started < 6
     for writer in held:
         writer.close()
     server.close()
