@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -18,10 +17,11 @@ from typing import Any
 
 import orjson
 
+from tests.wait import wait_for
+
 BUCKET = "longtake-tests"
 ACCESS_KEY_ID = "tests-key"
 SECRET_ACCESS_KEY = "tests-secret"
-READY_SECONDS = 30.0
 #: Between being found free and being used, a port may be taken by any other process.
 STARTS = 3
 #: One of its parts calls another at the port this far above.
@@ -105,12 +105,14 @@ class S3Server:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _wait(self) -> None:
-        deadline = time.monotonic() + READY_SECONDS
-        while not self._is_ready():
-            said = (self.folder / "log").read_text(errors="replace")[-2000:]
-            assert self._process.poll() is None, said
-            assert time.monotonic() < deadline, said
-            time.sleep(0.05)
+        wait_for(self._look, "the S3 server's start", lambda seen: seen[0])
+
+    def _look(self) -> tuple[bool, str]:
+        """Return whether it is ready, and the end of its log."""
+        said = (self.folder / "log").read_text(errors="replace")[-2000:]
+        ready = self._is_ready()
+        assert ready or self._process.poll() is None, said
+        return ready, said
 
     def _is_ready(self) -> bool:
         """Say whether the server answers and the bucket is there, which is made last."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from longtake.clock import new_id
@@ -11,7 +10,7 @@ from longtake.storage import Storage, open_storage
 from tests.s3_server import ACCESS_KEY_ID, SECRET_ACCESS_KEY, S3Server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 KINDS = ("local", "s3")
@@ -39,10 +38,3 @@ async def chunked(body: bytes, size: int = 100_000, error: BaseException | None 
 async def keys_in(storage: Storage, folder: str) -> list[str]:
     """Return the keys of a folder in order."""
     return sorted([one.key async for one in storage.list(folder)])
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for what threads do that nobody waits for."""
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - threads set no events
-            await asyncio.sleep(0.01)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import threading
-import time
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tests.api.stage import token
+from tests.wait import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from playwright.async_api import Browser, BrowserContext, Page
 
 SOURCES = Path(__file__).parents[2] / "client" / "src"
 PAGE = Path(__file__).parent / "page.html"
 TYPES = {".js": "text/javascript", ".html": "text/html; charset=utf-8"}
-PATIENCE_SECONDS = 30.0
 
 
 class _Files(BaseHTTPRequestHandler):
@@ -57,16 +55,6 @@ def serving_pages() -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-async def until(condition: Callable[[], Awaitable[Any]], what: str, seconds: float = PATIENCE_SECONDS) -> Any:
-    """Return the condition's first truth; fail when it takes too long."""
-    give_up_at = time.monotonic() + seconds
-    while time.monotonic() < give_up_at:
-        if found := await condition():
-            return found
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"{what} did not happen within {seconds:g} s")
 
 
 @dataclass

@@ -7,6 +7,8 @@ import pytest
 
 from proofs.client.pages import BrowserTab, load, open_tab, until
 from tests.api.stage import Api, picture, token
+from proofs.client.pages import BrowserTab, load, open_tab
+from tests.wait import until
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Route

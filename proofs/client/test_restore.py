@@ -10,8 +10,10 @@ from playwright.async_api import Browser, async_playwright
 from proofs.client.browser import FLAGS, find_chromium
 from proofs.client.pages import load, open_tab, until
 from tests.api.stage import Api, place_for, token
+from proofs.client.browser import FLAGS, find_chromium
+from proofs.client.pages import load, open_tab
 from tests.sandbox_process import running_sandbox
-from tests.service.processes import wait_for
+from tests.wait import until, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

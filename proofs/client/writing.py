@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from proofs.client.pages import until
+from tests.wait import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,7 +69,7 @@ def _key(cursor: str) -> tuple[int, int]:
     return int(one), int(other)
 
 
-async def assert_same_log(api: Api, tabs: Sequence[BrowserTab], user: str = "ada", seconds: float = 20) -> int:
+async def assert_same_log(api: Api, tabs: Sequence[BrowserTab], user: str = "ada") -> int:
     """Check that every tab had every event since it began, once and in order; return how many that were."""
     written = events_of(api, user)
     counts = []
@@ -81,7 +81,7 @@ async def assert_same_log(api: Api, tabs: Sequence[BrowserTab], user: str = "ada
             return len(await tab.log()) >= most
 
         with contextlib.suppress(AssertionError):  # the comparison says more
-            await until(caught_up, "catching up", seconds)
+            await until(caught_up, "catching up")
         found = await tab.log()
         missing = [cursor for cursor in expected if cursor not in set(found)]
         doubled = len(found) - len(set(found))

@@ -134,7 +134,7 @@ class Chaos:
             self.faults["SIGTERM"] += 1
             child = self.awake.pop(self.dice.randrange(len(self.awake)))
             child.terminate()
-            child.gone(20)
+            child.gone()
 
     def _restart_server(self) -> None:
         if self.server is not None:

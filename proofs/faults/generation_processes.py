@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.outside import SQLITE
-from tests.service.processes import PATIENCE_SECONDS, Place
+from tests.service.processes import Place
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from tests.sandbox_process import SandboxProcess

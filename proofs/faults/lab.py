@@ -18,9 +18,10 @@ from longtake.clock import new_id
 from proofs.faults.child_worker import effects, main
 from proofs.faults.holding import Plan
 from tests.outside import plain_sql
+from tests.wait import PATIENCE_SECONDS, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 #: Children are forked from a process that has imported everything, so that each starts in milliseconds.
@@ -28,17 +29,6 @@ _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(["proofs.faults.child_worker"])
 
 Line = dict[str, Any]
-
-
-def wait_until(condition: Callable[[], Any], what: str, seconds: float = 15.0) -> Any:
-    """Return the condition's first true value; fail with the sentence when it does not come in time."""
-    give_up_at = time.monotonic() + seconds
-    while True:
-        if value := condition():
-            return value
-        if time.monotonic() > give_up_at:
-            raise AssertionError(f"Not within {seconds:g} s: {what}.")
-        time.sleep(0.02)
 
 
 class Child:
@@ -71,11 +61,11 @@ class Child:
         """Ask it to stop."""
         self._signal(signal.SIGTERM)
 
-    def gone(self, seconds: float = 10.0) -> int:
+    def gone(self) -> int:
         """Wait until the process has ended; return its exit status, negative for a signal."""
-        self._process.join(seconds)
+        self._process.join(PATIENCE_SECONDS)
         if self._process.exitcode is None:
-            raise AssertionError(f"The child did not end within {seconds:g} s.")
+            raise AssertionError(f"The child did not end within {PATIENCE_SECONDS:g} s.")
         return self._process.exitcode
 
     def _signal(self, number: int) -> None:
@@ -129,15 +119,15 @@ class Lab:
         wanted = facts if what is None else {"what": what, **facts}
         return [line for line in lines if wanted.items() <= line.items()]
 
-    def wait_for(self, what: str, *, count: int = 1, seconds: float = 15.0, **facts: Any) -> list[Line]:
+    def wait_for(self, what: str, *, count: int = 1, **facts: Any) -> list[Line]:
         """Wait for as many lines with these facts."""
 
-        def enough() -> list[Line] | None:
-            lines = self.evidence(what, **facts)
-            return lines if len(lines) >= count else None
+        def look() -> tuple[list[Line], list[Line]]:
+            lines = self.evidence()
+            return self.evidence(what, **facts), lines[-20:]
 
-        found: list[Line] = wait_until(enough, f"{count} × {what} {facts}; there is {self.evidence()[-20:]}", seconds)
-        return found
+        found, _last = wait_for(look, f"{count} × {what} {facts}", lambda seen: len(seen[0]) >= count)
+        return list(found)
 
     # -- the database, from outside ------------------------------------------------------------------------------
 
@@ -173,9 +163,9 @@ class Lab:
         """Count the jobs that wait or run."""
         return int(self.sql("SELECT count(*) FROM jobs")[0][0])
 
-    def drained(self, seconds: float = 20.0) -> None:
+    def drained(self) -> None:
         """Wait until no job is left."""
-        wait_until(lambda: self.live() == 0, "all jobs have ended", seconds)
+        wait_for(self.live, "all jobs have ended", lambda left: left == 0)
 
     def attempts(self, job_id: str) -> list[str]:
         """Return how the job's attempts ended, in order."""

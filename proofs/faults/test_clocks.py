@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from proofs.faults.lab import wait_until
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from proofs.faults.lab import Lab
@@ -27,7 +27,7 @@ def beats(lab: Lab) -> list[int]:
 def wait_for_beats(lab: Lab, count: int) -> None:
     """Wait until every worker has beaten so often: as good as time passing, but not a guess."""
     first = min(beats(lab))
-    wait_until(lambda: min(beats(lab)) >= first + count, f"{count} beats of every worker")
+    wait_for(lambda: min(beats(lab)) >= first + count, f"{count} beats of every worker")
 
 
 def test_f14_a_clock_that_jumps_an_hour_ahead_buries_nobody(postgresql_lab: Lab) -> None:
@@ -43,7 +43,7 @@ def test_f14_a_clock_that_jumps_an_hour_ahead_buries_nobody(postgresql_lab: Lab)
 
     # Whoever is really dead is still rescued.
     children[0].kill()
-    wait_until(lambda: len(beats(lab)) == 2, "the dead one is buried", 6)
+    wait_for(lambda: len(beats(lab)) == 2, "the dead one is buried")
     lab.let("go")
     lab.drained()
     lab.check(ids)
@@ -59,7 +59,7 @@ def test_f15_a_clock_that_jumps_an_hour_back_keeps_no_dead_worker_alive(postgres
     dead.kill()
     set_server_clock(lab, -HOUR)
     # The dead one's lease runs for another hour by the server's clock.
-    wait_until(lambda: len(beats(lab)) == 1, "the dead one is buried", 6)
+    wait_for(lambda: len(beats(lab)) == 1, "the dead one is buried")
     lab.wait_for("start", process=living.id)
     lab.let("go")
     lab.drained()
@@ -78,7 +78,7 @@ def test_f15_a_clock_set_back_before_a_restart_holds_up_nothing(sqlite_lab: Lab)
     child.kill()
     lab.let("go")
     lab.start(lease_seconds=30.0, clock_offset=-HOUR)
-    lab.drained(5)
+    lab.drained()
     lab.check(ids)
 
 
@@ -92,7 +92,7 @@ def test_f14_a_clock_set_ahead_before_a_restart_changes_nothing(sqlite_lab: Lab)
     lab.wait_for("start", count=8)
     wait_for_beats(lab, 5)
     lab.let("go")
-    lab.drained(5)
+    lab.drained()
     lab.check(ids)
     assert {lab.job(job)["crashes"] for job in ids} == {1}
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proofs.faults.lab import wait_until
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from proofs.faults.lab import Lab
@@ -75,7 +75,7 @@ def test_f18_repeated_restarts_under_load_lose_nothing(restarted_lab: Lab, stopp
         lab.wait_for("end", count=ended + 40)
         stoppable_server.halt(mode)
         stoppable_server.start()
-    lab.drained(25)
+    lab.drained()
     lab.check(ids)
     assert all(child.alive for child in children)
 
@@ -94,7 +94,7 @@ def test_f19_restarted_during_a_rescue_the_rescue_goes_on(
     stoppable_server.halt()
     lab.let("go")
     log = lab.folder / f"log-{rescuer.id}"
-    wait_until(lambda: "action=rescue_the_dead" in log.read_text(), "the rescue is given up")
+    wait_for(lambda: "action=rescue_the_dead" in log.read_text(), "the rescue is given up")
     stoppable_server.start()
     lab.wait_for("start", count=5, process=rescuer.id)
     lab.drained()
@@ -116,4 +116,4 @@ def test_f19_a_rescuer_killed_during_a_rescue_is_rescued_itself(postgresql_lab: 
     lab.drained()
     lab.check(ids)
     assert {tuple(lab.attempts(job)) for job in ids} == {("crashed", "done")}
-    wait_until(lambda: len(lab.sql("SELECT id FROM workers")) == 1, "both dead workers are buried")
+    wait_for(lambda: len(lab.sql("SELECT id FROM workers")) == 1, "both dead workers are buried")

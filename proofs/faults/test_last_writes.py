@@ -14,7 +14,7 @@ from sqlalchemy import insert
 from longtake import Done, Engine, JobKind, JobRequest, Worker
 from longtake.errors import DatabaseUnavailable
 from proofs.faults.child_worker import effects
-from proofs.faults.lab import wait_until
+from tests.wait import until, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ def test_f29_a_last_write_that_fails_is_tried_until_it_holds(lab: Lab) -> None:
     with _effects_locked(lab):
         lab.let("go")
         lab.wait_for("end", count=5)
-        wait_until(lambda: log.read_text().count("database trouble, trying again") >= 2, "it fails twice")
+        wait_for(lambda: log.read_text().count("database trouble, trying again") >= 2, "it fails twice")
         assert lab.live() == 5
     lab.drained()
     lab.check(ids)
@@ -88,9 +88,7 @@ async def test_f29_a_write_that_ends_in_a_time_out_takes_effect_once(
     monkeypatch.setattr(database, "run", unreliable)
     worker = Worker(engine, lease_seconds=1.0, heartbeat_seconds=0.2, poll_seconds=0.1)
     working = asyncio.create_task(worker.run())
-    async with asyncio.timeout(15):
-        while await database.read(_sql, "SELECT id FROM jobs"):  # noqa: ASYNC110 - the condition is in the database
-            await asyncio.sleep(0.02)
+    await until(lambda: database.read(_sql, "SELECT id FROM jobs"), "all jobs have ended", lambda left: not left)
     worker.stop()
     await working
     assert failures == 3

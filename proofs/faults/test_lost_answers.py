@@ -13,6 +13,7 @@ from longtake import open_database
 from longtake.errors import DatabaseUnavailable
 from proofs.faults.lab import wait_until
 from tests.db.proxy import Cut, CuttingProxy
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +54,7 @@ def test_f20_answers_to_commit_that_are_lost_double_no_effect(
             cuts += 1
         return lab.live() == 0
 
-    wait_until(cut_until_drained, "all jobs have ended", 20)
+    wait_for(cut_until_drained, "all jobs have ended")
     assert cuts >= CUTS / 2
     assert child.alive
     lab.check(ids)
@@ -106,7 +107,7 @@ async def test_f20_after_a_crash_another_transaction_with_the_same_number_is_not
 
 def _use_number(url: str, number: int) -> None:
     """Commit transactions until the number has been used again; when something was flushed, it never is."""
-    if wait_until(lambda: _used_up_to(url, number), "the server takes transactions again") != number:
+    if wait_for(lambda: _used_up_to(url, number), "the server takes transactions again") != number:
         raise NumberKept
 
 

@@ -47,7 +47,7 @@ def test_killed_at_random_points_nothing_is_lost_or_done_twice(lab: Lab, seed: i
         time.sleep(random_source.uniform(0.05, 0.7))  # any moment will do
         children.pop(0).kill()
         children.append(_start(lab))
-    lab.drained(30)
+    lab.drained()
     # A job that runs alone when its worker is killed for the third time is blamed; chance can do that, too.
     quarantined = lab.quarantined()
     lab.check(ids, quarantined=quarantined)

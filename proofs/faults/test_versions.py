@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from proofs.faults.lab import wait_until
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from proofs.faults.lab import Lab
@@ -25,7 +25,7 @@ def test_f12_an_old_version_leaves_kinds_it_does_not_know_alone(lab: Lab) -> Non
     novelties = lab.enqueue(5, kind="novelty")
     old = lab.start()
     known = lab.enqueue(5)
-    wait_until(lambda: lab.live() == 5, "the known jobs have ended")
+    wait_for(lambda: lab.live() == 5, "the known jobs have ended")
     assert [lab.job(job) for job in novelties] == [UNTOUCHED] * 5
     lab.check(known)
 
@@ -46,7 +46,7 @@ def test_f12_an_old_version_rescues_jobs_it_does_not_know(postgresql_lab: Lab) -
     lab.start()
     new.kill()
     lab.wait_for("start", job=known[0], count=2)
-    wait_until(lambda: {lab.job(job)["state"] for job in novelties} == {"ready"}, "the unknown jobs wait again")
+    wait_for(lambda: {lab.job(job)["state"] for job in novelties} == {"ready"}, "the unknown jobs wait again")
     assert {lab.job(job)["crashes"] for job in novelties} == {1}
 
     lab.let("go")
@@ -63,11 +63,11 @@ def test_f12_an_old_version_never_ends_a_job_it_does_not_know(postgresql_lab: La
     old = lab.start()
     new.kill()
     [worker] = [line["worker"] for line in lab.evidence("ready", process=new.id)]
-    wait_until(lambda: lab.sql("SELECT * FROM workers WHERE id = ?", (worker,)) == [], "the new one is buried")
+    wait_for(lambda: lab.sql("SELECT * FROM workers WHERE id = ?", (worker,)) == [], "the new one is buried")
     # The old one goes on with what it knows; only a version that knows the kind can tell its settle of the end.
     [known] = lab.enqueue()
     lab.wait_for("end", job=known, process=old.id)
-    wait_until(lambda: lab.live() == 1, "the known job has ended")
+    wait_for(lambda: lab.live() == 1, "the known job has ended")
     assert lab.job(killer)["state"] == "running"
 
     lab.start(kinds=BOTH)
@@ -91,11 +91,11 @@ def test_f13_two_schedulers_fire_each_tick_once(postgresql_lab: Lab) -> None:
     for tick in range(1, 13):
         lab.sql("UPDATE test_clock SET frozen = ?", (now + timedelta(seconds=60 * tick),))
         lab.wait_for("end", count=tick)
-        wait_until(lambda: lab.live() == 0, "the tick's job has ended")
+        wait_for(lambda: lab.live() == 0, "the tick's job has ended")
     assert len(lab.evidence("start")) == 12
     assert lab.sql("SELECT count(*) FROM jobs_ended") == [(12,)]
     # Ticks that were missed are not made up for, and the next one is still to come.
     lab.sql("UPDATE test_clock SET frozen = ?", (now + timedelta(seconds=60 * 20),))
     lab.wait_for("end", count=13)
-    wait_until(lambda: lab.live() == 0, "the late tick's job has ended")
+    wait_for(lambda: lab.live() == 0, "the late tick's job has ended")
     assert lab.sql("SELECT count(*) FROM jobs_ended") == [(13,)]

@@ -13,7 +13,7 @@ from longtake.clock import new_id
 from longtake.db.postgresql_session import SessionOptions
 from longtake.engine.leases import bury, look_around, register_worker
 from longtake.engine.queue import QueueName
-from proofs.faults.lab import wait_until
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from longtake import Database, Transaction
@@ -30,7 +30,7 @@ def workers(lab: Lab) -> set[str]:
 def wait_until_buried(lab: Lab, child: Child) -> str:
     """Wait until the others have taken the child for dead; return who it was."""
     [line] = lab.evidence("ready", process=child.id)
-    wait_until(lambda: line["worker"] not in workers(lab), "the frozen worker is buried", 8)
+    wait_for(lambda: line["worker"] not in workers(lab), "the frozen worker is buried")
     return str(line["worker"])
 
 
@@ -49,7 +49,7 @@ def test_f06_frozen_past_its_lease_its_writes_change_nothing_and_it_goes_on_as_a
     lab.let("woken")
     frozen.thaw()
     lab.wait_for("end", count=3, process=frozen.id)
-    wait_until(lambda: len(workers(lab)) == 2, "it goes on as a new worker")
+    wait_for(lambda: len(workers(lab)) == 2, "it goes on as a new worker")
     assert buried not in workers(lab)
     assert {lab.job(job)["state"] for job in ids} == {"running"}
     assert lab.sql("SELECT * FROM effects") == []
@@ -93,7 +93,7 @@ def test_f06_frozen_inside_a_claim_holds_up_the_others_no_longer_than_a_lease(po
     lab.let("go")
     lab.start()
     # The server ends the transaction that stands still, and its jobs are free again.
-    lab.drained(8)
+    lab.drained()
     lab.check(ids)
 
     frozen.thaw()
@@ -115,7 +115,7 @@ def test_f06_frozen_with_a_claim_in_hand_begins_nothing_when_it_wakes(postgresql
     lab.wait_for("start", job=job, process=other.id)
     lab.let("go")
     frozen.thaw()
-    wait_until(lambda: len(workers(lab)) == 2, "it goes on as a new worker")
+    wait_for(lambda: len(workers(lab)) == 2, "it goes on as a new worker")
     lab.let("free")
     lab.drained()
     lab.check([job])
@@ -147,7 +147,7 @@ def test_f06_frozen_before_it_locks_a_lane_does_not_turn_the_lane_back(postgresq
         with ThreadPoolExecutor(1) as another:
             frozen = another.submit(asyncio.run, database.run(claim_late))
             begun.wait(10)
-            wait_until(lambda: lab.sql(stood_still) == [(True,)], "a second has passed")
+            wait_for(lambda: lab.sql(stood_still) == [(True,)], "a second has passed")
             lab.sql("UPDATE lanes SET spaced_at = now() + interval '0.2 seconds' WHERE name = 'spaced'")
             before = next_start()
             go.set()
@@ -229,9 +229,9 @@ def test_f17_a_machine_that_slept_alone_goes_on_where_it_was(lab: Lab) -> None:
     lab.wait_for("start", count=3)
     beats = lab.sql("SELECT beat FROM workers")
     sleeper.freeze()
-    wait_until(lambda: not _leases_left(lab), "the lease has run out", 5)
+    wait_for(lambda: not _leases_left(lab), "the lease has run out")
     sleeper.thaw()
-    wait_until(lambda: lab.sql("SELECT beat FROM workers") > beats, "it beats again", 5)
+    wait_for(lambda: lab.sql("SELECT beat FROM workers") > beats, "it beats again")
     lab.let("go")
     lab.drained()
     lab.check(ids)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import time
 from typing import TYPE_CHECKING
 
 from longtake import Lane, Worker
@@ -45,7 +44,7 @@ def test_f02_killed_after_the_claim_is_rescued(lab: Lab) -> None:
 
     if lab.is_sqlite:
         lab.start()
-    lab.wait_for("start", count=10, seconds=8)
+    lab.wait_for("start", count=10)
     lab.let("go")
     lab.drained()
     lab.check(ids)
@@ -99,7 +98,7 @@ def test_f09_a_job_that_kills_its_worker_three_times_is_quarantined_and_the_othe
     [killer] = lab.enqueue(seconds=0.2, kill=True)
     innocent = lab.enqueue(4, seconds=0.4)
     for _death in range(3):
-        lab.start(lease_seconds=1.2, heartbeat_seconds=0.3).gone(12)
+        lab.start(lease_seconds=1.2, heartbeat_seconds=0.3).gone()
 
     lab.start()
     lab.wait_for("failed", job=killer)
@@ -149,16 +148,15 @@ def test_f09_a_job_that_waited_to_run_alone_keeps_its_lane_s_spacing(lab: Lab) -
 
 def test_sqlite_killed_goes_on_at_once_with_interrupted_jobs(sqlite_lab: Lab) -> None:
     interrupted = sqlite_lab.enqueue(20, until="go")
-    child = sqlite_lab.start(lease_seconds=30.0, heartbeat_seconds=10.0)
+    child = sqlite_lab.start(lease_seconds=3600.0, heartbeat_seconds=10.0)
     sqlite_lab.wait_for("start", count=20)
     waiting = sqlite_lab.enqueue(20)
     child.kill()
     sqlite_lab.let("go")
 
-    restarted_at = time.monotonic()
-    sqlite_lab.start(lease_seconds=30.0, heartbeat_seconds=10.0)
-    sqlite_lab.drained(5.0)
-    assert time.monotonic() - restarted_at < 2.0
+    # The lease of the killed one outlasts every patience: it is not what is waited for.
+    sqlite_lab.start(lease_seconds=3600.0, heartbeat_seconds=10.0)
+    sqlite_lab.drained()
     sqlite_lab.check([*interrupted, *waiting])
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from tests.sandbox_process import SandboxProcess, running_sandbox
 from tests.service.cli_users import Running, command, lives, place_with, started_server
-from tests.service.processes import Place, wait_for
+from tests.service.processes import Place
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +74,7 @@ def slow_command(place: Place, sandbox: SandboxProcess) -> Iterator[Running]:
     """Run a command that waits for its picture, from when the provider has its task."""
     before = len(sandbox.tasks())
     with command(place, "generate", "a slow fox") as running:
-        wait_for(lambda: len(sandbox.tasks()) > before, "the submit", seconds=60)
+        wait_for(lambda: len(sandbox.tasks()) > before, "the submit")
         yield running
 
 
@@ -128,7 +129,7 @@ def test_a_task_whose_server_was_killed_goes_on_with_the_next_command(alone: Pla
     before = len(held.tasks())
     with slow_command(alone, held) as running:
         # Killed before the provider's answer is on record, the task would wait for its review instead.
-        wait_for(lambda: newest_task(alone)["status"] == "running", "the record of the submit", seconds=60)
+        wait_for(lambda: newest_task(alone)["status"] == "running", "the record of the submit")
         os.kill(running.server(), signal.SIGKILL)
         code, task_id = told(running)
         assert code == 3

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.api.stage import Api, assert_problem, token
-from tests.service.processes import wait_for
+from tests.api.stage import Api, assert_problem, place_for, token
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from tests.service.processes import Answer

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.api.stage import Api, assert_problem, picture, place_for
-from tests.service.processes import wait_for
+from tests.service.test_web_readiness import Switch
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -11,6 +10,7 @@ import pytest
 
 from longtake.settings import Settings
 from tests.api.stage import NOTHING, Api, place_for, token
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,16 +112,14 @@ def test_a_page_may_read_why_it_was_refused(api: Api) -> None:
 def test_a_stream_is_not_held_back(api: Api) -> None:
     """The stream of events never ends: if anything were collected first, its beginning would not arrive."""
     address = urlsplit(api.server.url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=15)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=PATIENCE_SECONDS)
     headers = {"Origin": SHOP, "Authorization": f"Bearer {token()}"}
-    started = time.monotonic()
     connection.request("GET", "/v1/events", headers=headers)
     answer = connection.getresponse()
     try:
         assert answer.status == 200
         assert answer.headers["access-control-allow-origin"] == SHOP
         assert answer.readline()
-        assert time.monotonic() - started < 10
     finally:
         connection.close()
 

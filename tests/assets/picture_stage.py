@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from longtake.frames.decoders import Decoders
 from longtake.sandbox.clips import clip
 from tests.assets.stage import Source, Stage
 from tests.engine.stage import claim_lane, hire
+from tests.wait import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -161,9 +161,9 @@ class PictureStage(Stage):
 
 async def until_columns(stage: PictureStage, asset_id: str, **wanted: Any) -> None:
     """Wait for columns of the row to have these values."""
-    async with asyncio.timeout(30):
-        while True:
-            asset = await stage.asset(asset_id)
-            if all(getattr(asset, name) == value for name, value in wanted.items()):
-                return
-            await asyncio.sleep(0.02)
+
+    async def look() -> dict[str, Any]:
+        asset = await stage.asset(asset_id)
+        return {name: getattr(asset, name) for name in wanted}
+
+    await until(look, f"{wanted}", lambda seen: seen == wanted)

@@ -23,6 +23,7 @@ from longtake.storage.storage import PART_BYTES
 from tests.assets.stage import PNG, USER
 from tests.engine.stage import claim, finish, hire
 from tests.storages import KINDS, chunked, keys_in, local_storage, s3_storage
+from tests.wait import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -176,10 +177,7 @@ async def test_f33_uploads_in_parts_that_nobody_finished_are_aborted_after_a_day
 ) -> None:
     ours, others = new_id(), new_id()
     uploads = [asyncio.create_task(begin(s3_server, folder)) for folder in (ours, others)]
-    deadline = asyncio.get_running_loop().time() + 30
-    while not (s3_server.unfinished_uploads(ours) and s3_server.unfinished_uploads(others)):
-        assert asyncio.get_running_loop().time() < deadline
-        await asyncio.sleep(0.05)
+    await until(lambda: s3_server.unfinished_uploads(ours) and s3_server.unfinished_uploads(others), "both uploads")
     storage = s3_storage(s3_server, ours)
     assert (await sweep(sqlite_database, storage, DAY - timedelta(minutes=1))).uploads == 0
     assert s3_server.unfinished_uploads(ours) == [f"{ours}/results/one/token.mp4"]

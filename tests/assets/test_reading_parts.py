@@ -17,7 +17,7 @@ from longtake.errors import DecodersBusy, StorageUnavailable
 from longtake.net import HttpClient
 from longtake.storage.local import LocalStorage
 from tests.assets.stage import Source
-from tests.storages import until
+from tests.wait import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -27,6 +27,7 @@ from tests.assets.picture_stage import CLIP, PictureStage, by_parts, drawn, unti
 from tests.assets.stage import status
 from tests.frames.test_decoders import noisy_film
 from tests.storages import keys_in
+from tests.wait import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -363,9 +364,7 @@ async def test_v4_a_copy_that_completes_at_the_very_moment_of_giving_up_is_seen(
             blocked = (
                 "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
             )
-            async with asyncio.timeout(20):
-                while watching.execute(blocked).fetchone() == (0,):  # noqa: ASYNC110 - only the database can say
-                    await asyncio.sleep(0.02)
+            await until(lambda: watching.execute(blocked).fetchone(), "it waits for the row", lambda row: row != (0,))
             mirror.commit()
         await giving_up
         assert (THUMBNAIL, {"asset": asset_id, "of_copy": True}) in await stage.live(asset_id)

@@ -14,6 +14,7 @@ from PIL import Image
 
 from longtake.client import LongtakeApiError
 from tests.client_python.stage import done, every, first
+from tests.wait import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,9 +135,7 @@ async def test_a_delivery_is_tried_again(service: Service, make_client: Callable
         [delivery] = (await done(client.webhooks.deliveries(made["id"])))["deliveries"]
         return bool(delivery["state"] == "failed")
 
-    async with asyncio.timeout(20):
-        while not await failed():  # noqa: ASYNC110 - the server cannot tell us
-            await asyncio.sleep(0.05)
+    await until(failed, "the delivery has failed")
     again = await done(client.webhooks.redeliver(made["id"], sent["id"]))
     assert (again["id"], again["state"]) == (sent["id"], "pending")
     await done(client.webhooks.delete(made["id"]))

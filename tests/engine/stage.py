@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +19,7 @@ from longtake.engine.leases import register_worker
 from longtake.engine.queue import QueueName
 from longtake.engine.tables import job_attempts, jobs, jobs_ended
 from longtake.engine.verdicts import judge
+from tests.wait import PATIENCE_SECONDS, until, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 #: Waits end as soon as what they wait for is there; this only bounds a failure.
-BOUND_SECONDS = 20.0
+BOUND_SECONDS = PATIENCE_SECONDS
 NOT_YET_READABLE = """
 SELECT EXISTS (
     SELECT FROM events
@@ -140,10 +140,8 @@ def build(database: Database, *kinds: JobKind, **options: Any) -> Engine:
 
 async def until_read(database: Database, function: Callable[[Transaction], R], wanted: Callable[[R], bool]) -> R:
     """Read again and again until the database says what is wanted."""
-    deadline = time.monotonic() + BOUND_SECONDS
-    while not wanted(answer := await database.read(function)):
-        assert time.monotonic() < deadline, answer
-    return answer
+    found: R = await until(lambda: database.read(function), function.__name__, wanted)
+    return found
 
 
 def all_readable(tx: Transaction) -> bool:
@@ -158,9 +156,7 @@ async def until_readable(database: Database) -> None:
 
 def wait_until_readable(database: Database) -> None:
     """Do the same without an event loop."""
-    deadline = time.monotonic() + BOUND_SECONDS
-    while not database.run_blocking(all_readable):
-        assert time.monotonic() < deadline
+    wait_for(lambda: database.run_blocking(all_readable), "all events may be read")
 
 
 def execute(tx: Transaction, statement: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from longtake import Database, Done, Engine, JobKind, Lane, Snooze
 from tests.engine.stage import BOUND_SECONDS, KIND, Stage
-from tests.storages import until
+from tests.wait import until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from longtake.live.feed import Feed
 from longtake.live.reader import Wanted
 from longtake.live.streams import Stream, StreamLimits, Streams
 from tests.api.stage import token
+from tests.wait import PATIENCE_SECONDS, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from longtake.clock import Clock
     from longtake.live.cursors import Cursor
     from tests.service.processes import Server
-
-PATIENCE_SECONDS = 20.0
 
 
 def tell(tx: Transaction, *names: str, user: str | None = "ann") -> None:
@@ -42,16 +40,8 @@ async def told(database: Database, *names: str, user: str | None = "ann", settle
         tell(tx, *names, user=user)
 
     await database.run(write)
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while settled and await database.read(is_held_up):  # noqa: ASYNC110
-            await asyncio.sleep(0.002)
-
-
-async def eventually(condition: Callable[[], bool]) -> None:
-    """Wait until the condition holds; fail when it takes too long."""
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not condition():  # noqa: ASYNC110 - conditions are of many kinds
-            await asyncio.sleep(0.005)
+    if settled:
+        await until(lambda: database.read(is_held_up), "the events may be read", lambda held_up: not held_up)
 
 
 @dataclass(frozen=True)
@@ -101,7 +91,7 @@ class Follower:
 
     async def until(self, condition: Callable[[Follower], bool]) -> None:
         """Wait for a condition."""
-        await eventually(lambda: condition(self))
+        await until(lambda: condition(self))
 
     async def until_subjects(self, *expected: str) -> None:
         """Wait for these events, and check that they are all there are."""
@@ -160,11 +150,11 @@ class Browser:
 
     def until(self, event: str) -> Frame:
         """Return the next frame of this event; all before it are passed over."""
-        give_up_at = time.monotonic() + PATIENCE_SECONDS
-        while (frame := self.frame()) is not None and time.monotonic() < give_up_at:
+        # Reading has its own patience, and a heartbeat of a stream that hangs would use up pytest's.
+        while (frame := self.frame()) is not None:
             if frame.event == event:
                 return frame
-        raise AssertionError(f"no {event} came")
+        raise AssertionError(f"no {event} came before the stream's end")
 
 
 @contextmanager

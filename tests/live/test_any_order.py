@@ -18,7 +18,8 @@ from longtake.engine.events import forgotten_until, read_events
 from longtake.live import streams as streams_module
 from longtake.live.cursors import Cursor, current_place
 from longtake.live.recent import Recent
-from tests.live.stage import PATIENCE_SECONDS, Desk, Follower, told
+from tests.live.stage import Desk, Follower, told
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,8 @@ from longtake.live import streams as streams_module
 from longtake.live.cursors import current_place, read_cursor
 from longtake.live.recent import Recent
 from longtake.live.streams import StreamLimits
-from tests.live.stage import Desk, eventually, tell, told
+from tests.live.stage import Desk, tell, told
+from tests.wait import until
 
 if TYPE_CHECKING:
     from longtake import Transaction
@@ -53,7 +54,7 @@ async def test_so_do_news_of_another_process(postgresql_url: str, monkeypatch: p
 async def _tell_one_by_one(desk: Desk, writing: Database) -> None:
     signals: Any = desk.database.signals
     async with desk.feed.running():
-        await eventually(lambda: getattr(signals, "_listening", True) is not None)
+        await until(lambda: getattr(signals, "_listening", True) is not None)
         follower = await desk.follow()
         names: list[str] = []
         for name in ("one", "two", "three"):
@@ -177,7 +178,7 @@ async def test_without_readers_nothing_is_asked(database: Database, monkeypatch:
     desk = Desk(database)
     async with desk.feed.running():
         follower = await desk.follow("ann")
-        await eventually(lambda: asked.count("read_round") >= 3)
+        await until(lambda: asked.count("read_round") >= 3)
         await follower.close()
         # A look that was under way may still end.
         await asyncio.sleep(0.1)
@@ -188,9 +189,9 @@ async def test_without_readers_nothing_is_asked(database: Database, monkeypatch:
         # A listener counts as a reader.
         heard: list[str | None] = []
         stop = desk.feed.listen(lambda event: heard.append(event.subject))
-        await eventually(lambda: asked.count("current_place") >= 2)
+        await until(lambda: asked.count("current_place") >= 2)
         await told(database, "heard")
-        await eventually(lambda: "heard" in heard)
+        await until(lambda: "heard" in heard)
         stop()
 
 

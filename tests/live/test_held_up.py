@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -11,7 +10,8 @@ from longtake import open_database
 from longtake.alerts import Severity, list_alerts, raise_alert
 from longtake.live.held_up import CODE, PATIENCE_SECONDS
 from tests.databases import StoppedClock
-from tests.live.stage import Desk, eventually, told
+from tests.live.stage import Desk, told
+from tests.wait import until
 
 if TYPE_CHECKING:
     from longtake import Database
@@ -40,18 +40,18 @@ async def test_a_transaction_that_stays_open_is_named_and_its_end_resolves_the_a
         assert "a forgotten shell" in str(alert["message"])
         assert str(blocker.info.backend_pid) in str(alert["message"])
         assert follower.subjects == []
-    async with asyncio.timeout(20):
-        while await alerts(database) or follower.subjects != ["one"]:
-            await desk.feed.round()
-            await asyncio.sleep(0.01)
+
+    async def look() -> tuple[int, list[str]]:
+        await desk.feed.round()
+        return len(await alerts(database)), follower.subjects
+
+    await until(look, "the event is told and the alert resolved", lambda seen: seen == (0, ["one"]))
     await follower.close()
     database.close()
 
 
 async def until_alerts(database: Database, number: int) -> None:
-    async with asyncio.timeout(20):
-        while len(await alerts(database)) != number:  # noqa: ASYNC110 - the database cannot tell us
-            await asyncio.sleep(0.01)
+    await until(lambda: alerts(database), f"{number} alerts", lambda found: len(found) == number)
 
 
 async def test_the_alert_is_resolved_although_its_last_reader_has_left(postgresql_url: str) -> None:
@@ -62,12 +62,12 @@ async def test_the_alert_is_resolved_although_its_last_reader_has_left(postgresq
         with psycopg.connect(postgresql_url) as blocker:
             blocker.execute("SELECT pg_current_xact_id()")
             await told(database, "one", settled=False)
-            await eventually(lambda: desk.feed._held_up._since is not None)
+            await until(lambda: desk.feed._held_up._since is not None)
             clock.advance(PATIENCE_SECONDS + 1)
             await until_alerts(database, 1)
             await follower.close()
         await until_alerts(database, 0)
-        await eventually(lambda: desk.feed._place is None)
+        await until(lambda: desk.feed._place is None)
     database.close()
 
 
@@ -83,10 +83,12 @@ async def test_another_process_resolves_the_alert_of_one_that_was_killed(postgre
         clock.advance(PATIENCE_SECONDS + 1)
         await killed.feed.round()
         assert len(await alerts(database)) == 1
-    async with asyncio.timeout(20):
-        while await alerts(database):
-            await other.feed.round()
-            await asyncio.sleep(0.01)
+
+    async def look() -> list[dict[str, object]]:
+        await other.feed.round()
+        return await alerts(database)
+
+    await until(look, "the alert is resolved", lambda found: not found)
     for follower in followers:
         await follower.close()
     database.close()

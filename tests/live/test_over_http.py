@@ -13,7 +13,7 @@ import pytest
 
 from tests.api.stage import Api, assert_problem, place_for, token
 from tests.live.stage import browsing
-from tests.service.processes import wait_for
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

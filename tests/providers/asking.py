@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from typing import Any
 
 from longtake.providers.provider import Accepted, Failed, GenerationRequest, Provider, Running, Strange, Succeeded
+from tests.wait import until
 
 #: A model of each provider, with parameters that it takes.
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -47,8 +46,9 @@ async def accepted(provider: Provider, prompt: str = "a lighthouse", **changes: 
 
 async def end_of(provider: Provider, task_id: str) -> Succeeded | Failed | Strange:
     """Ask until it is no longer running."""
-    limit = time.monotonic() + 10
-    while isinstance(answer := await provider.query(task_id), Running):
-        assert time.monotonic() < limit
-        await asyncio.sleep(0.03)
-    return answer
+
+    def ended(answer: object) -> bool:
+        return not isinstance(answer, Running)
+
+    found: Succeeded | Failed | Strange = await until(lambda: provider.query(task_id), f"the end of {task_id}", ended)
+    return found

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.sandbox.wire import Kie, Receiver
-from tests.service.processes import wait_for
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from tests.sandbox_process import SandboxProcess
@@ -23,7 +23,7 @@ def bodies(listener: Receiver) -> list[Any]:
 
 def test_the_end_is_told_in_the_shape_of_the_query(kie: Kie, listener: Receiver) -> None:
     task = kie.create("a fox", callback=f"{listener.url}/tsk_1")
-    [body] = wait_for(lambda: bodies(listener), "the callback", 10)
+    [body] = wait_for(lambda: bodies(listener), "the callback")
     assert body["code"] == 200
     assert body["data"] == kie.record(task)
     assert listener.got[0][0] == "/tsk_1"
@@ -31,30 +31,28 @@ def test_the_end_is_told_in_the_shape_of_the_query(kie: Kie, listener: Receiver)
 
 def test_a_failure_is_told_as_well(kie: Kie, listener: Receiver) -> None:
     task = kie.create("a fox [fail]", callback=listener.url)
-    [body] = wait_for(lambda: bodies(listener), "the callback", 10)
+    [body] = wait_for(lambda: bodies(listener), "the callback")
     assert (body["code"], body["data"]["taskId"], body["data"]["state"]) == (501, task, "fail")
 
 
 def test_a_clip_of_veo_is_told_with_its_results(kie: Kie, listener: Receiver) -> None:
     body = {"prompt": "a fox", "model": "veo3_fast", "callBackUrl": listener.url}
     task = kie.ask("POST", "/api/v1/veo/generate", body).json["data"]["taskId"]
-    [told] = wait_for(lambda: bodies(listener), "the callback", 10)
+    [told] = wait_for(lambda: bodies(listener), "the callback")
     assert (told["code"], told["data"]["taskId"], len(told["data"]["info"]["resultUrls"])) == (200, task, 1)
 
 
 def test_a_callback_that_is_not_taken_is_sent_again(sandbox: SandboxProcess, kie: Kie, listener: Receiver) -> None:
     listener.statuses = [500, 200]
     task = kie.create("a fox", callback=listener.url)
-    wait_for(lambda: len(listener.got) == 2, "the second try", 10)
-    wait_for(
-        lambda: [call["status"] for call in sandbox.calls(route="callback", task=task)] == [500, 200], "two calls", 5
-    )
+    wait_for(lambda: len(listener.got) == 2, "the second try")
+    wait_for(lambda: [call["status"] for call in sandbox.calls(route="callback", task=task)] == [500, 200], "two calls")
 
 
 def test_a_signature_covers_id_and_time(sandbox: SandboxProcess, kie: Kie, listener: Receiver) -> None:
     sandbox.settings(webhook_key="whisper")
     task = kie.create("a fox", callback=listener.url)
-    wait_for(lambda: listener.got, "the callback", 10)
+    wait_for(lambda: listener.got, "the callback")
     headers = listener.got[0][1]
     message = f"{task}.{headers['X-Webhook-Timestamp']}".encode()
     expected = base64.b64encode(hmac.new(b"whisper", message, hashlib.sha256).digest()).decode()
@@ -66,7 +64,7 @@ def test_a_callback_is_lost_or_comes_three_times(sandbox: SandboxProcess, kie: K
     sandbox.faults("duplicate", prompt_contains="thrice")
     lost = kie.create("lost", callback=f"{listener.url}/lost")
     kie.create("thrice", callback=f"{listener.url}/thrice")
-    wait_for(lambda: len(listener.got) == 3, "three callbacks", 10)
+    wait_for(lambda: len(listener.got) == 3, "three callbacks")
     assert [path for path, _headers, _body in listener.got] == ["/thrice"] * 3
     assert kie.end(lost)["state"] == "success"
     assert sandbox.calls(route="callback", task=lost) == []
@@ -76,7 +74,7 @@ def test_a_callback_comes_before_the_end(sandbox: SandboxProcess, kie: Kie, list
     sandbox.settings(seconds={"image": 60})
     sandbox.faults("early")
     task = kie.create("a fox", callback=listener.url)
-    [body] = wait_for(lambda: bodies(listener), "the early callback", 10)
+    [body] = wait_for(lambda: bodies(listener), "the early callback")
     assert (body["data"]["taskId"], body["data"]["state"]) == (task, "success")
     assert kie.record(task)["state"] == "waiting"
 

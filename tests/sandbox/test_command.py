@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from longtake.cli.main import app
 from tests.sandbox.wire import Kie, Receiver
 from tests.sandbox_process import running_sandbox
-from tests.service.processes import wait_for
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,8 +33,8 @@ def test_a_killed_sandbox_knows_its_tasks_again_and_still_tells_their_end(tmp_pa
         assert {one["id"] for one in second.tasks()} == {done, running}
         assert kie.result_url(done)
         assert kie.end(running)["state"] == "success"
-        wait_for(lambda: listener.got, "the callback", 10)
-        wait_for(lambda: b'"called_back":true' in state.read_bytes(), "the note that it was sent", 10)
+        wait_for(lambda: listener.got, "the callback")
+        wait_for(lambda: b'"called_back":true' in state.read_bytes(), "the note that it was sent")
     with running_sandbox(state=state) as third:
         assert Kie(third).record(running)["state"] == "success"
         assert third.calls(route="callback") == []

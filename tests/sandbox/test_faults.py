@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.sandbox.wire import JOBS, Answer, Kie, ask
-from tests.service.processes import wait_for
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from tests.sandbox_process import SandboxProcess

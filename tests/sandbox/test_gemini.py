@@ -13,7 +13,7 @@ from PIL import Image
 
 from tests.sandbox.test_kie_jobs import png
 from tests.sandbox.wire import Answer, ask
-from tests.service.processes import wait_for
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from tests.sandbox_process import SandboxProcess
@@ -48,7 +48,7 @@ def operation(sandbox: SandboxProcess, name: str) -> Any:
         content = gemini(sandbox, "GET", name).json
         return content if content.get("done") else None
 
-    return wait_for(done, "the operation's end", 10)
+    return wait_for(done, "the operation's end")
 
 
 def test_the_answer_has_a_sentence_first_and_then_the_image(sandbox: SandboxProcess) -> None:

@@ -9,7 +9,7 @@ import av
 import pytest
 
 from tests.sandbox.wire import Kie, ask
-from tests.service.processes import wait_for
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from tests.sandbox_process import SandboxProcess
@@ -26,7 +26,7 @@ def end(kie: Kie, task: str) -> Any:
         data = kie.ask("GET", f"{VEO}/record-info?taskId={task}").json["data"]
         return data if data["successFlag"] else None
 
-    return wait_for(ended, "the clip's end", 10)
+    return wait_for(ended, "the clip's end")
 
 
 @pytest.fixture(autouse=True)

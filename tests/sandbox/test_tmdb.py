@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.sandbox.wire import Answer, ask
-from tests.service.processes import wait_for
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from tests.sandbox_process import SandboxProcess

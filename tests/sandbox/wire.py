@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from tests.service.processes import wait_for
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -76,7 +76,7 @@ class Kie:
 
     def end(self, task: str) -> Any:
         """Query until the task has ended; return what it tells then."""
-        return wait_for(lambda: _ended(self.record(task)), f"the end of {task}", 10)
+        return wait_for(lambda: _ended(self.record(task)), f"the end of {task}")
 
     def result_url(self, task: str) -> str:
         """Return the address of a task's result, once it is there."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-import time
+import os
+import signal
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.api.stage import Api, assert_problem
-from tests.scenes.service import INTERNAL_SECRET, new_run, process, scene_place, serving_here
-from tests.service.processes import wait_for
+from tests.scenes.service import INTERNAL_SECRET, busy_worker, new_run, process, scene_place, serving, workers
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
     from tests.sandbox_process import SandboxProcess
     from tests.service.conftest import Commands
 
-#: Time enough on a busy machine: the answer comes as soon as nothing is due.
-AMPLE_SECONDS = 60.0
+#: As long as may be asked for, and longer than the caller waits: the answer comes as soon as nothing is due.
+AMPLE_SECONDS = 300.0
 
 
 @pytest.fixture
@@ -51,7 +53,6 @@ def test_it_works_off_the_queue_and_answers_when_nothing_is_due(api: Api) -> Non
     # Five images and their thumbnails, beside what schedules brought.
     assert done["finished"] >= 10
     assert done["failed"] == 0
-    assert done["seconds"] < AMPLE_SECONDS / 2
     # On a busy machine a start may come too late for its lane. Nothing is given back but that, and it costs no try.
     lapsed = lapses(api)
     assert done["given_back"] == len(lapsed)
@@ -69,13 +70,28 @@ def test_it_works_off_the_queue_and_answers_when_nothing_is_due(api: Api) -> Non
 
 
 def test_a_queue_with_nothing_in_it_is_answered_soon(api: Api) -> None:
-    process(api, 4)
-    began = time.monotonic()
-    done = process(api, 12).json
-    assert time.monotonic() - began < 5
+    process(api, AMPLE_SECONDS)
+    # Its time is longer than the caller waits for an answer.
+    done = process(api, AMPLE_SECONDS).json
     assert done["failed"] == 0
     # No lane that gives permits had anything to start, so that none can have lapsed.
     assert done["given_back"] == 0
+
+
+def test_what_does_not_fit_is_given_back_in_time(api: Api) -> None:
+    assert api.sandbox is not None
+    # Longer than the caller waits for an answer: none of them has come when it is there.
+    api.sandbox.faults("delay", delay=600.0, route="submit")
+    run_id = new_run(api, 3, advance=True).json["id"]
+    done = process(api, 4).json
+    assert done["given_back"] >= 3
+    run = api.ask("GET", f"/v1/runs/{run_id}").json
+    assert [scene["state"] for scene in run["scenes"]] == ["queued"] * 3
+    api.sandbox.clear_faults()
+    assert process(api, AMPLE_SECONDS).status == 200
+    run = api.ask("GET", f"/v1/runs/{run_id}").json
+    # What was given back was no try.
+    assert (run["status"], [scene["attempt"] for scene in run["scenes"]]) == ("completed", [1, 1, 1])
 
 
 def test_beside_itself_each_image_is_made_once(api: Api) -> None:

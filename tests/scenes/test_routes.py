@@ -9,7 +9,7 @@ import pytest
 
 from tests.api.stage import FOR_RUNS, NOTHING, Api, assert_problem, place_for
 from tests.scenes.service import PROMPTS, new_run
-from tests.service.processes import wait_for
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

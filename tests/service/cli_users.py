@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.service.processes import Place, wait_for
+from tests.service.processes import Place
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +71,7 @@ class Running:
 
     def server(self) -> int:
         """Return the process id of the server that was started for it."""
-        return int(wait_for(lambda: started_server(self.place), "the start of its server", seconds=60))
+        return int(wait_for(lambda: started_server(self.place), "the start of its server"))
 
     def line(self) -> str:
         """Return the next line where errors are said."""

@@ -8,32 +8,19 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from longtake.settings import load_settings
-from tests.service.threads import ServerThread, in_thread
+from tests.wait import PATIENCE_SECONDS, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-PATIENCE_SECONDS = 30.0
 #: Longer than any test has the queue processed for.
 ANSWER_SECONDS = 75.0
-
-
-def wait_for(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:
-    """Return the condition's first truth; fail when it takes too long."""
-    give_up_at = time.monotonic() + seconds
-    while time.monotonic() < give_up_at:
-        if found := condition():
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"{what} did not happen within {seconds:g} s")
 
 
 @dataclass
@@ -150,7 +137,7 @@ class Place:
         finally:
             if process.poll() is None:
                 process.kill()
-            process.wait(timeout=10)
+            process.wait(timeout=PATIENCE_SECONDS)
 
     def _started(self, process: subprocess.Popen[bytes], log: Path) -> Any:
         assert process.poll() is None, log.read_text()

@@ -17,8 +17,10 @@ import pytest
 from PIL import Image
 
 from longtake import migrate_up
-from tests.service.cli_users import User, place_with
-from tests.service.processes import Place, Server, wait_for
+from tests.sandbox_process import SandboxProcess, running_sandbox
+from tests.service.cli_users import User, place_with, started_server
+from tests.service.processes import Place, Server
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +92,7 @@ def test_a_file_is_added_and_soon_here_with_its_thumbnail(longtake: User, source
         asset = longtake("assets", "show", asset_id, "--json").json
         return (asset["save_state"], asset["thumbnail_state"]) == ("success", "completed")
 
-    wait_for(finished, "copy and thumbnail", seconds=60)
+    wait_for(finished, "copy and thumbnail")
     asset = longtake("assets", "show", asset_id, "--json").json
     assert (asset["size"], asset["width"], asset["height"], asset["title"]) == (len(PICTURE), 320, 180, "A fox")
     assert asset_id in longtake("assets", "show", asset_id).output
@@ -98,7 +100,7 @@ def test_a_file_is_added_and_soon_here_with_its_thumbnail(longtake: User, source
     assert again.output.splitlines() == [asset_id, "0 added, 1 there already, 0 refused."]
     assert longtake("assets", "retry", asset_id, "--json").json["save_state"] == "success"
     assert longtake("assets", "retry", asset_id, "--force", "--json").json["save_state"] == "pending"
-    wait_for(finished, "another copy", seconds=60)
+    wait_for(finished, "another copy")
     listed = longtake("assets", "list", "--role", "import", "--state", "success")
     assert asset_id in listed.output
     assert "A fox" in listed.output

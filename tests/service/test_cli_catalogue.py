@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.service.cli_users import User, command, place_with
-from tests.service.conftest import TITLES
-from tests.service.processes import Place, Server, wait_for
+from tests.sandbox_process import SandboxProcess, running_sandbox
+from tests.service.cli_users import User, command, place_with, started_server
+from tests.service.processes import Place, Server
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,7 +93,7 @@ def test_a_title_is_added_by_its_number_and_soon_has_all(longtake: User, truth: 
         title = longtake("catalogue", "show", number, "--json").json
         return (title["poster_state"], title["tmdb_id"]) == ("stored", known["tmdb_id"])
 
-    wait_for(finished, "poster and id", seconds=60)
+    wait_for(finished, "poster and id")
     assert known["names"]["ja"] in longtake("catalogue", "show", title_id).output
     # By the end of its id, as tasks are found.
     assert longtake("catalogue", "show", title_id[-8:], "--json").json["bangumi_id"] == known["bangumi_id"]

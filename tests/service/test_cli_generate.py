@@ -15,7 +15,8 @@ from PIL import Image
 
 from longtake.app.server_file import ServerFile
 from tests.service.cli_users import User, command, place_with
-from tests.service.processes import Place, Server, wait_for
+from tests.service.processes import Place, Server
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,8 +12,9 @@ import psycopg
 import pytest
 
 from longtake import migrate_down
-from tests.service.processes import Place, wait_for
+from tests.service.processes import Place
 from tests.service.slow_jobs import APP, ROOT, enqueue, sign
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

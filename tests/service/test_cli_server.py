@@ -7,7 +7,8 @@ import os
 from typing import TYPE_CHECKING
 
 from longtake.app.server_file import ServerFile, read_server_file, remove_server_file, write_server_file
-from tests.service.processes import Place, wait_for
+from tests.service.processes import Place
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path

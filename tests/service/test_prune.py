@@ -17,6 +17,7 @@ from longtake.engine import prune
 from longtake.engine.schedules import run_schedule
 from longtake.engine.tables import events, job_attempts, jobs_ended
 from longtake.settings import Settings
+from tests.wait import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,9 +130,7 @@ async def test_the_schedule_prunes_by_itself(database: Database, tmp_path: Path)
     worker = Worker(engine, poll_seconds=0.05)
     running = asyncio.create_task(worker.run())
     try:
-        async with asyncio.timeout(20):
-            while len((await database.read(left))["jobs"]) > 1:  # noqa: ASYNC110 - the database has no event to await
-                await asyncio.sleep(0.02)
+        await until(lambda: database.read(left), "one job is left", lambda found: len(found["jobs"]) <= 1)
     finally:
         worker.stop()
         await running

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.service.processes import Place, wait_for
+import pytest
+
+from tests.service.processes import Place
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake.web.frame import BODY_LIMIT
-from tests.service.processes import wait_for
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

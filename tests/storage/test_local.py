@@ -19,7 +19,8 @@ from longtake.storage import NewObject, flushing
 from longtake.storage.incoming import Incoming
 from longtake.storage.incoming_folder import INCOMING
 from longtake.storage.local import LocalStorage
-from tests.storages import chunked, keys_in, until
+from tests.storages import chunked, keys_in
+from tests.wait import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

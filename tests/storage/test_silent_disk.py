@@ -12,7 +12,8 @@ import pytest
 
 from longtake.storage.incoming_folder import INCOMING
 from longtake.storage.local import LocalStorage
-from tests.storages import chunked, until
+from tests.storages import chunked
+from tests.wait import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Sequence

@@ -16,7 +16,7 @@ from longtake.storage import NewObject
 from longtake.storage.incoming_folder import INCOMING, IncomingFolder
 from longtake.storage.local import LocalStorage
 from longtake.storage.whole_files import TOGETHER, WRITING
-from tests.storages import until
+from tests.wait import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +25,7 @@ from tests.engine.stage import claim_lane, finish, hire, until_read, until_reada
 from tests.net.servers import Behaviour, Server, answer, running, saying
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
     from longtake import Database, Job, Outcome, Transaction
     from longtake.clock import Clock
@@ -40,14 +38,6 @@ def tell(tx: Transaction, *kinds: str, user_id: str = "ann") -> None:
     """Write events of a user."""
     for number, kind in enumerate(kinds):
         append_event(tx, kind, subject=f"about {kind}", user_id=user_id, data={"number": number})
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that happens in this very process."""
-    give_up_at = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < give_up_at
-        await asyncio.sleep(0.01)
 
 
 class Stage:

@@ -20,7 +20,8 @@ from longtake.webhooks.line import LONGEST_SECONDS, MOST_AT_ONCE, MOST_OF_A_USER
 from tests.databases import StoppedClock
 from tests.engine.stage import execute, finish
 from tests.net.servers import Behaviour, Names, answer, hanging_up, redirecting, saying, silent
-from tests.webhooks.stage import OK, Stage, until
+from tests.wait import until
+from tests.webhooks.stage import OK, Stage
 
 if TYPE_CHECKING:
     from longtake import Database, Outcome, Transaction

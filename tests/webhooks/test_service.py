@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from longtake.webhooks.signing import new_secret, signed_headers
 from tests.api.stage import Api, place_for
-from tests.service.processes import wait_for
-from tests.webhooks.receiver import create, deliveries, free_port, receiving, wait_for_deliveries
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path
