@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from proofs.service.test_web_readiness import Switch
 from tests.api.stage import Api, assert_problem, place_for
-from tests.service.processes import wait_for
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path

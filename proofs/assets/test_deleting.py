@@ -9,7 +9,7 @@ import pytest
 
 from longtake.storage.keys import reference_key
 from tests.api.stage import Api, picture, place_for
-from tests.service.processes import wait_for
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from proofs.client.pages import BrowserTab, load, open_tab, until
-from tests.api.stage import Api, picture, token
 from proofs.client.pages import BrowserTab, load, open_tab
+from tests.api.stage import Api, picture, token
 from tests.wait import until
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from proofs.client import browser
 from proofs.client.browser import NAMES, VARIABLE, NoBrowser, find_chromium
-from tests import browser
 
 if TYPE_CHECKING:
     from pathlib import Path

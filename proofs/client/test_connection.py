@@ -7,11 +7,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from proofs.client.pages import BrowserTab, load, open_tab, until
-from proofs.client.writing import Writer, assert_same_log, events_of, milliseconds_since, writing
-from tests.api.stage import Api, token
 from proofs.client.pages import BrowserTab, load, open_tab
 from proofs.client.writing import Writer, assert_same_log, events_of, milliseconds_since, writing
+from tests.api.stage import Api, token
 from tests.wait import until
 
 if TYPE_CHECKING:

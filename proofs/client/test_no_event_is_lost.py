@@ -5,11 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proofs.client.pages import BrowserTab, leaders, one_leads, open_tab, stopped_process, until
-from proofs.client.writing import assert_same_log, writing
-from tests.api.stage import Api
 from proofs.client.pages import BrowserTab, leaders, one_leads, open_tab, stopped_process
 from proofs.client.writing import assert_same_log, writing
+from tests.api.stage import Api
 from tests.wait import until
 
 if TYPE_CHECKING:

@@ -8,10 +8,8 @@ import pytest
 from playwright.async_api import Browser, async_playwright
 
 from proofs.client.browser import FLAGS, find_chromium
-from proofs.client.pages import load, open_tab, until
-from tests.api.stage import Api, place_for, token
-from proofs.client.browser import FLAGS, find_chromium
 from proofs.client.pages import load, open_tab
+from tests.api.stage import Api, place_for, token
 from tests.sandbox_process import running_sandbox
 from tests.wait import until, wait_for
 

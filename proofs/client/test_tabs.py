@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from proofs.client.pages import BrowserTab, leaders, load, one_leads, open_tab, stopped_process, until
-from proofs.client.writing import Writer, assert_same_log, milliseconds_since, writing
-from tests.api.stage import token
 from proofs.client.pages import BrowserTab, leaders, load, one_leads, open_tab, stopped_process
 from proofs.client.writing import Writer, assert_same_log, milliseconds_since, writing
+from tests.api.stage import token
 from tests.wait import until
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ import pytest
 
 from longtake import open_database
 from longtake.errors import DatabaseReadOnly
-from proofs.faults.lab import wait_until
 from tests.databases import as_administrator
 from tests.outside import plain_sql
 from tests.wait import wait_for
@@ -41,7 +40,7 @@ def set_read_only(lab: Lab, *, read_only: bool) -> None:
 
 def slowest(lab: Lab) -> int:
     """Return the beat of the worker that has beaten least."""
-    return min(row[0] for row in lab.sql("SELECT beat FROM workers"))
+    return min(int(row[0]) for row in lab.sql("SELECT beat FROM workers"))
 
 
 def write(tx: Transaction) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from longtake import open_database
 from longtake.errors import DatabaseUnavailable
-from proofs.faults.lab import wait_until
 from tests.db.proxy import Cut, CuttingProxy
 from tests.wait import wait_for
 

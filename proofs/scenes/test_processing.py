@@ -13,7 +13,7 @@ import pytest
 from tests.api.stage import Api, assert_problem
 from tests.scenes.service import busy_worker, new_run, process, scene_place, serving, workers
 from tests.scenes.test_processing import AMPLE_SECONDS, status
-from tests.service.processes import wait_for
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

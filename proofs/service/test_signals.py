@@ -10,9 +10,10 @@ import time
 import pytest
 
 from longtake.db.ownership import FileOwnership
-from tests.service.processes import PATIENCE_SECONDS, Place, wait_for
+from tests.service.processes import Place
 from tests.service.slow_jobs import APP, sign
 from tests.service.test_application import job, place
+from tests.wait import PATIENCE_SECONDS, wait_for
 
 __all__ = ["place"]
 

@@ -8,7 +8,8 @@ import psycopg
 import psycopg.conninfo
 import pytest
 
-from tests.service.processes import Place, wait_for
+from tests.service.processes import Place
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.api.stage import Api, place_for
-from tests.service.processes import wait_for
+from tests.wait import wait_for
 from tests.webhooks.receiver import create, deliveries, free_port, receiving, wait_for_deliveries
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.api.stage import Api, assert_problem, place_for, token
+from tests.api.stage import Api, assert_problem, token
 from tests.wait import wait_for
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.api.stage import Api, assert_problem, picture, place_for
-from tests.service.test_web_readiness import Switch
 from tests.wait import wait_for
 
 if TYPE_CHECKING:

@@ -23,7 +23,6 @@ from longtake.storage.s3_address import parse_s3_url
 from tests.assets.stage import PNG, USER, Stage
 from tests.engine.stage import claim, claim_lane, finish, hire
 from tests.storages import keys_in, local_storage
-from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path

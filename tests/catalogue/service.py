@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from longtake.catalogue import routes as catalogue_routes
+from longtake.catalogue import serving as poster_routes
 from longtake.clock import SystemClock
 from longtake.web.build import create_api
 from tests.accounts.stage import Answer, ask, claims, serving, signed
@@ -23,7 +25,11 @@ class Service:
     """Sends requests as somebody of a role, or as nobody."""
 
     def __init__(self, studio: CatalogueStudio) -> None:
-        self.api = create_api(replace(serving(studio.engine), capabilities=studio.parts.routers()))
+        routers = [
+            catalogue_routes.build_routes(studio.catalogue),
+            poster_routes.build_routes(studio.database, studio.storage),
+        ]
+        self.api = create_api(replace(serving(studio.engine), capabilities=routers))
 
     async def ask(
         self,

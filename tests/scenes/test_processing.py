@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.api.stage import Api, assert_problem
-from tests.scenes.service import INTERNAL_SECRET, busy_worker, new_run, process, scene_place, serving, workers
+from tests.scenes.service import INTERNAL_SECRET, new_run, process, scene_place, serving_here
 from tests.wait import wait_for
 
 if TYPE_CHECKING:

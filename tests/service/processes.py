@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from longtake.settings import load_settings
+from tests.service.threads import ServerThread, in_thread
 from tests.wait import PATIENCE_SECONDS, wait_for
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ import pytest
 from PIL import Image
 
 from longtake import migrate_up
-from tests.sandbox_process import SandboxProcess, running_sandbox
-from tests.service.cli_users import User, place_with, started_server
+from tests.sandbox_process import SandboxProcess
+from tests.service.cli_users import User, place_with
 from tests.service.processes import Place, Server
 from tests.wait import wait_for
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.sandbox_process import SandboxProcess, running_sandbox
-from tests.service.cli_users import User, command, place_with, started_server
+from tests.sandbox_process import SandboxProcess
+from tests.service.cli_users import User, command, place_with
+from tests.service.conftest import TITLES
 from tests.service.processes import Place, Server
 from tests.wait import wait_for
 

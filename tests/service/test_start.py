@@ -40,7 +40,7 @@ def loaded_by(place: Place, *arguments: str) -> set[str]:
 def test_an_operators_command_that_asks_a_server_loads_no_database_and_no_web_framework(
     shared_server: Server, shared_place: Place, command: list[str]
 ) -> None:
-    assert shared_server.process.poll() is None
+    assert shared_server.request("GET", "/healthz").status == 200
     loaded = loaded_by(shared_place, *command)
     assert loaded & (NEVER | WITH_THE_DATABASE | {"cryptography"}) == set()
 
@@ -49,7 +49,7 @@ def test_an_operators_command_that_asks_a_server_loads_no_database_and_no_web_fr
 def test_a_users_command_that_asks_a_server_loads_no_database_and_no_web_framework(
     shared_server: Server, shared_place: Place, command: list[str]
 ) -> None:
-    assert shared_server.process.poll() is None
+    assert shared_server.request("GET", "/healthz").status == 200
     assert loaded_by(shared_place, *command) & (NEVER | WITH_THE_DATABASE) == set()
 
 

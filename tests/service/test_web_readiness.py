@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from tests.service.processes import Place
-from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.service.processes import wait_for
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from longtake.webhooks.signing import new_secret, signed_headers
 from tests.api.stage import Api, place_for
 from tests.wait import wait_for
+from tests.webhooks.receiver import create, deliveries, free_port, receiving, wait_for_deliveries
 
 if TYPE_CHECKING:
     from pathlib import Path
