@@ -10,7 +10,7 @@ DOCUMENT = (ROOT / "docs" / "coverage.md").read_text()
 
 
 def test_every_test_it_names_exists() -> None:
-    named = re.findall(r"`(tests/[\w/.]+)`", DOCUMENT)
+    named = re.findall(r"`((?:tests|proofs)/[\w/.]+)`", DOCUMENT)
     assert len(named) > 20
     assert [name for name in named if not (ROOT / name).exists()] == []
 
@@ -23,6 +23,6 @@ def test_every_place_it_names_exists() -> None:
 
 
 def test_every_fault_that_has_a_test_is_listed() -> None:
-    tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    tests = "".join(path.read_text() for tier in ("tests", "proofs") for path in (ROOT / tier).rglob("test_*.py"))
     proved = {f"F{int(number)}" for number in re.findall(r"def test_f(\d+)_", tests)}
     assert {fault for fault in proved if not re.search(rf"\b{fault}\b", DOCUMENT)} == set()
