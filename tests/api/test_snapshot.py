@@ -11,7 +11,7 @@ import pytest
 from longtake.clock import new_id
 from longtake.live.cursors import read_cursor
 from tests.api.stage import Api, assert_problem, place_for
-from tests.sandbox_process import running_sandbox
+from tests.sandbox_process import SandboxProcess, running_sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -157,8 +157,14 @@ def test_every_event_that_a_snapshot_does_not_show_comes_after_its_cursor(either
     assert all(place > (transaction, sequence) for place in places)
 
 
+@pytest.fixture(scope="module")
+def instant_sandbox() -> Iterator[SandboxProcess]:
+    with running_sandbox(seconds={"image": 0.0, "video": 0.0}) as running:
+        yield running
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def working_api(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Api]:
+def working_api(request: pytest.FixtureRequest, tmp_path: Path, instant_sandbox: SandboxProcess) -> Iterator[Api]:
     """A server with a worker, and a sandbox that is done at once."""
     databases: PostgresqlServer | None = None
     url = ""
@@ -166,10 +172,9 @@ def working_api(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Api]
         databases = request.getfixturevalue("postgresql_server")
         url = databases.new_database()
     try:
-        with running_sandbox(seconds={"image": 0.0, "video": 0.0}) as sandbox:
-            place = place_for(tmp_path, url, sandbox)
-            with place.server_here() as server:
-                yield Api(place, server, sandbox)
+        place = place_for(tmp_path, url, instant_sandbox)
+        with place.server_here() as server:
+            yield Api(place, server, instant_sandbox)
     finally:
         if databases is not None:
             databases.drop_database(url)

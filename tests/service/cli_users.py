@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -34,6 +35,25 @@ def place_with(sandbox: SandboxProcess, folder: Path, **settings: str) -> Place:
         "COLUMNS": "200",
     }
     return Place(folder, known | settings)
+
+
+@contextmanager
+def typed(monkeypatch: pytest.MonkeyPatch, text: bytes) -> Iterator[None]:
+    """Let commands of this process find a terminal, at which this has been typed."""
+    controller, terminal = pty.openpty()
+    try:
+        os.write(controller, text)
+        with (
+            open(terminal, encoding="utf-8", closefd=False) as keyboard,
+            open(terminal, "w", encoding="utf-8", closefd=False) as screen,
+            monkeypatch.context() as patched,
+        ):
+            patched.setattr(sys, "stdin", keyboard)
+            patched.setattr(sys, "stdout", screen)
+            yield
+    finally:
+        os.close(controller)
+        os.close(terminal)
 
 
 @dataclass

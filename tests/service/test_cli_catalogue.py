@@ -5,15 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import os
-import pty
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.sandbox_process import SandboxProcess
-from tests.service.cli_users import User, command, place_with
+from tests.service.cli_users import User, command, place_with, typed
 from tests.service.conftest import TITLES
 from tests.service.processes import Place, Server
 from tests.wait import wait_for
@@ -144,12 +142,13 @@ def test_json_lines_are_imported_from_a_file_and_from_a_pipe(longtake: User) -> 
     assert (ended.code, ended.json["created"]) == (1, 3), ended.errors
     assert [one["line"] for one in ended.json["refusals"]] == [2, 3, 4, 5, 6, 10]
     assert "Line 3: It has titel, which is not known; wanted are bangumi_id, " in ended.errors
-    piped = subprocess.run(
-        [sys.executable, "-m", "longtake", "catalogue", "import", "-"], cwd=longtake.folder,
-        env=longtake.place.environment, input=json.dumps(good[0]), capture_output=True, text=True, timeout=60,
-        check=False,
-    )  # fmt: skip
-    assert (piped.returncode, piped.stdout) == (0, "0 created, 0 updated, 1 unchanged, 0 refused.\n"), piped.stderr
+    reading, writing = os.pipe()
+    os.write(writing, json.dumps(good[0]).encode())
+    os.close(writing)
+    with os.fdopen(reading, encoding="utf-8") as pipe, longtake.monkeypatch.context() as patched:
+        patched.setattr(sys, "stdin", pipe)
+        piped = longtake("catalogue", "import", "-")
+    assert (piped.code, piped.output) == (0, "0 created, 0 updated, 1 unchanged, 0 refused.\n"), piped.errors
 
 
 def test_more_than_a_batch_goes_in_and_lines_that_are_no_text_do_not(longtake: User) -> None:
@@ -190,24 +189,14 @@ def test_a_person_chooses_which_show_a_title_is(longtake: User, truth: list[dict
     assert longtake("catalogue", "match", title["id"], "1", "--none").code == 2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("typed", "state"), [(b"9\n1\n", "found"), (b"n\n", "none"), (b"\n", "in_doubt")])
+@pytest.mark.parametrize(("keys", "state"), [(b"9\n1\n", "found"), (b"n\n", "none"), (b"\n", "in_doubt")])
 def test_whoever_sits_at_a_terminal_is_asked(
-    longtake: User, truth: list[dict[str, Any]], typed: bytes, state: str
+    longtake: User, truth: list[dict[str, Any]], keys: bytes, state: str
 ) -> None:
     title = in_doubt(longtake, truth)
-    controller, terminal = pty.openpty()
-    try:
-        os.write(controller, typed)
-        ended = subprocess.run(
-            [sys.executable, "-m", "longtake", "catalogue", "match", title["id"]], cwd=longtake.folder,
-            env=longtake.place.environment, stdin=terminal, stdout=terminal, stderr=subprocess.PIPE, timeout=60,
-            check=False,
-        )  # fmt: skip
-    finally:
-        os.close(controller)
-        os.close(terminal)
-    assert ended.returncode == 0, ended.stderr
+    with typed(longtake.monkeypatch, keys):
+        ended = longtake("catalogue", "match", title["id"])
+    assert ended.code == 0, ended.errors
     assert longtake("catalogue", "show", title["id"], "--json").json["tmdb_state"] == state
 
 
