@@ -20,7 +20,7 @@ echo "$*" >>"$CALLS"
 case "$*" in
     --version) echo "Python 3.11.0" ;;
     "-m venv --clear "*) mkdir -p "${!#}/bin" && rm -f "${!#}/stamp" && cp "$0" "${!#}/bin/python" ;;
-    "-m pip "*) [ ! -e "$FAIL" ] ;;
+    "-m pip "*) echo "WARNING: of pip" >&2; [ ! -e "$FAIL" ] ;;
 esac
 """
 
@@ -142,7 +142,8 @@ def test_the_first_run_installs_what_is_locked_and_the_second_starts_at_once(mac
     assert "venv --clear .venv" in venv
     assert "--no-deps --require-hashes -r requirements/dev.txt" in locked
     assert "--no-deps --no-build-isolation -e ." in project
-    assert "Installing" in first.stderr
+    lines = first.stderr.splitlines()
+    assert [line.split()[0] for line in lines] == ["Making", "Installing", "Installing", "Ready."], "a line a step"
     second = machine.dev("run", "bash", "-c", "echo ran")
     assert (second.stdout, second.stderr, machine.installs()) == ("ran\n", "", [])
 
@@ -159,7 +160,9 @@ def test_a_changed_lock_or_project_is_installed(machine: Machine, changed: str) 
 def test_an_interrupted_install_is_begun_again(machine: Machine) -> None:
     machine.add_python()
     machine.fail.touch()
-    assert machine.dev("run", "bash", "-c", "echo ran").returncode != 0
+    failed = machine.dev("run", "bash", "-c", "echo ran")
+    assert failed.returncode != 0
+    assert "WARNING: of pip" in failed.stderr, "when it fails, pip's own words are shown"
     machine.fail.unlink()
     assert machine.dev("run", "bash", "-c", "echo ran").stdout == "ran\n"
     assert len(machine.installs()) == 3
