@@ -101,6 +101,15 @@ async def test_a_frame_of_a_video_fills_the_size(decoders: Decoders, faststart: 
     assert Image.open(io.BytesIO(made.placeholder)).format == "WEBP"
 
 
+async def test_a_decoder_needs_no_folder_to_start_in(
+    decoders: Decoders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tmp_path.rmdir()
+    made = await decoders.make(Wish("still", "image/webp", 320, 180), Bytes(drawn((300, 500), "WEBP")))
+    assert Image.open(io.BytesIO(made.picture)).size == (320, 180)
+
+
 async def test_whoever_waits_too_long_for_a_decoder_is_told_so() -> None:
     busy = Decoders(1, place_seconds=0.05)
     waiting = asyncio.create_task(busy.make(STILL, Endless(b"x" * 100)))

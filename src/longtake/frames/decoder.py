@@ -63,7 +63,13 @@ class Decoder:
         """Start a child."""
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
-            *COMMAND, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL, env=ENVIRONMENT
+            *COMMAND,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=ENVIRONMENT,
+            # A server may outlive the folder it was started in; without a folder no codec can be loaded.
+            cwd="/",
         )
         return Decoder(process)
 
