@@ -40,7 +40,7 @@ def set_read_only(lab: Lab, *, read_only: bool) -> None:
 
 def slowest(lab: Lab) -> int:
     """Return the beat of the worker that has beaten least."""
-    return min(row[0] for row in lab.sql("SELECT beat FROM workers"))
+    return min(int(row[0]) for row in lab.sql("SELECT beat FROM workers"))
 
 
 def write(tx: Transaction) -> None:

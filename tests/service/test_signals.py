@@ -66,7 +66,7 @@ def test_a_stopping_server_says_that_it_is_not_ready_and_the_second_signal_ends_
     assert job(place) == ("running", 1)
     with place.server(*APP) as server:
         # Killed, not lost: the new owner takes it over at once.
-        wait_for(lambda: job(place) == ("running"), "the rescue")
+        wait_for(lambda: job(place), "the rescue", lambda seen: seen == ("running", 2))
 
 
 def test_a_worker_alone_stops_in_order_as_well(place: Place) -> None:
