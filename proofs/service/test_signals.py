@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -33,20 +32,19 @@ def test_the_first_signal_gives_jobs_back_unspent_and_leaves_nothing_behind(
 
 
 def test_a_stopping_server_says_that_it_is_not_ready_and_the_second_signal_ends_it_at_once(place: Place) -> None:
-    place.settings["LONGTAKE_STOP_GRACE_SECONDS"] = "120"
+    place.settings["LONGTAKE_STOP_GRACE_SECONDS"] = "600"
     with place.server(*APP) as server:
         wait_for(sign(place).exists, "the job's start")
         server.process.send_signal(signal.SIGTERM)
         answer = wait_for(lambda: (found := server.request("GET", "/readyz")).status == 503 and found, "the stopping")
         assert answer.json["checks"]["worker"] == "this process is stopping"
         assert server.request("GET", "/healthz").status == 200
-        started = time.monotonic()
+        # The job would go on for longer than this waits.
         assert server.stop(signal.SIGTERM) == -signal.SIGTERM
-        assert time.monotonic() - started < 5
     assert job(place) == ("running", 1)
     with place.server(*APP) as server:
         # Killed, not lost: the new owner takes it over at once.
-        wait_for(lambda: job(place) == ("running", 2), "the rescue")
+        wait_for(lambda: job(place), "the rescue", lambda seen: seen == ("running", 2))
 
 
 def test_a_worker_alone_stops_in_order_as_well(place: Place) -> None:

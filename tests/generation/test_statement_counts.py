@@ -81,7 +81,10 @@ async def test_a_poll_that_finds_the_image_unfinished(studio: Studio, number: in
 async def test_a_poll_that_finds_the_image_done(
     studio: Studio, number: int, on_sqlite: int, on_postgresql: int
 ) -> None:
-    """Each task more costs three: its end, its file and its event; on SQLite four more, for its credits."""
+    """Each task more costs three: its end, its file and its event; on SQLite four more, for its credits.
+
+    On PostgreSQL several holds are locked in order first, by one statement.
+    """
     jobs = await polls(studio, number)
     with statements(studio.database) as sent:
         outcomes = await handled(studio, jobs)
