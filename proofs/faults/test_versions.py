@@ -81,12 +81,12 @@ def test_f13_two_schedulers_fire_each_tick_once(postgresql_lab: Lab) -> None:
     declare(lab, "task")
     for _ in range(2):
         lab.start(poll_seconds=0.02)
-    [(now,)] = lab.sql("SELECT now()")
+    [(now,)] = lab.sql("SELECT longtake_now()")
     assert isinstance(now, datetime)
     lab.sql("UPDATE test_clock SET frozen = ?", (now,))
     lab.sql(
         "INSERT INTO schedules (name, kind, every_seconds, paused, next_at)"
-        " VALUES ('often', 'task', 60, false, now() + interval '60 seconds')"
+        " VALUES ('often', 'task', 60, false, longtake_now() + interval '60 seconds')"
     )
     for tick in range(1, 13):
         lab.sql("UPDATE test_clock SET frozen = ?", (now + timedelta(seconds=60 * tick),))
