@@ -44,7 +44,7 @@ PROOFS = (
         "killed, frozen and stopped workers lose no job and do none twice",
         _faults(
             "worker_killed", "worker_frozen", "worker_stopped", "random_kills", "clocks", "contention", "versions",
-            "last_writes",
+            "last_writes", "working_off",
         ),
         90, ENGINE,
     ),

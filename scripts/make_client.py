@@ -35,7 +35,7 @@ def synchronous(source: str) -> str:
         text = re.sub(pattern, replacement, text)
     # Its name in the first line is the one thing that keeps its word.
     text = text.replace("{source}", source)
-    command = ["ruff", "format", "--stdin-filename", str(FOLDER / SOURCES[source]), "-"]
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(FOLDER / SOURCES[source]), "-"]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
 
 

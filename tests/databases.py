@@ -57,18 +57,26 @@ SELECT md5(string_agg(one, ',' ORDER BY one)) FROM (
         WHERE setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database())
 ) AS everything
 """
+#: Waits until they are gone. The server's own waiting for an end looks only every 100 ms.
 END_OTHERS = """
-SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity
-WHERE datname = current_database() AND pid <> pg_backend_pid()
+DO $$ BEGIN
+    LOOP
+        PERFORM pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid();
+        EXIT WHEN NOT FOUND;
+        PERFORM pg_sleep(0.001);
+        PERFORM pg_stat_clear_snapshot();
+    END LOOP;
+END $$
 """
-#: Deletes all rows but those of the migrations, without triggers and foreign keys, and says how many there were.
+#: Deletes all rows, without triggers and foreign keys, and says how many there were.
 EMPTY = """
 CREATE FUNCTION pg_temp.empty() RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE one record; found bigint; total bigint := 0;
 BEGIN
     SET LOCAL session_replication_role = replica;
     FOR one IN SELECT oid::regclass AS name FROM pg_class
-        WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname <> 'alembic_version'
+        WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'
     LOOP
         EXECUTE format('DELETE FROM %s', one.name);
         GET DIAGNOSTICS found = ROW_COUNT;
@@ -205,9 +213,7 @@ def _copy(table: str, direction: str) -> sql.Composed:
 
 def _rows_of_migrations(connection: psycopg.Connection[Any]) -> dict[str, list[bytes]]:
     """Return what migrations wrote, by table."""
-    tables = connection.execute(
-        "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version'"
-    ).fetchall()
+    tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
     rows = {}
     for (table,) in tables:
         with connection.cursor().copy(_copy(table, "TO STDOUT")) as copy:

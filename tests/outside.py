@@ -7,13 +7,15 @@ from typing import Any
 
 import psycopg
 
+from tests.wait import PATIENCE_SECONDS
+
 SQLITE = "sqlite:///"
 
 
 def plain_sql(url: str, statement: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Run one statement in a transaction of its own; parameters are written as ``?``."""
     if url.startswith(SQLITE):
-        connection = sqlite3.connect(url.removeprefix(SQLITE), timeout=10.0, isolation_level=None)
+        connection = sqlite3.connect(url.removeprefix(SQLITE), timeout=PATIENCE_SECONDS, isolation_level=None)
         try:
             return connection.execute(statement, parameters).fetchall()
         finally:

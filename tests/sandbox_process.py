@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
+from tests.wait import PATIENCE_SECONDS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -121,7 +123,7 @@ class SandboxProcess:
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """Turn a knob; fail if it refuses."""
         address = urlsplit(self.url)
-        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=20)
+        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=PATIENCE_SECONDS)
         try:
             connection.request(method, path, None if body is None else json.dumps(body))
             response = connection.getresponse()
@@ -135,7 +137,7 @@ class SandboxProcess:
         """End the process, as a machine that dies would."""
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait(timeout=10)
+        self.process.wait(timeout=PATIENCE_SECONDS)
 
 
 @contextmanager
@@ -161,6 +163,6 @@ def running_sandbox(
     finally:
         if process.poll() is None:
             process.kill()
-        process.wait(timeout=10)
+        process.wait(timeout=PATIENCE_SECONDS)
         assert process.stdout is not None
         process.stdout.close()

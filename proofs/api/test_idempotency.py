@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.api.stage import Api, place_for
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +47,7 @@ def test_after_a_kill_in_the_middle_each_key_still_means_one_task(place: Place) 
 
         with ThreadPoolExecutor(16) as pool:
             list(pool.map(submit, keys))
-        assert server.process.wait(timeout=10) == -signal.SIGKILL
+        assert server.process.wait(timeout=PATIENCE_SECONDS) == -signal.SIGKILL
     with place.server("--no-worker") as server:
         api = Api(place, server)
         written = {key for (key,) in api.sql("SELECT key FROM idempotency_keys")}

@@ -11,7 +11,7 @@ from proofs.client.browser import FLAGS, find_chromium
 from proofs.client.pages import load, open_tab
 from tests.api.stage import Api, place_for, token
 from tests.sandbox_process import running_sandbox
-from tests.wait import until, wait_for
+from tests.wait import PATIENCE_SECONDS, until, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -65,7 +65,7 @@ async def killable_browser(folder: Path) -> AsyncIterator[tuple[Browser, subproc
             yield await playwright.chromium.connect_over_cdp(f"http://127.0.0.1:{port}"), process
         finally:
             process.kill()
-            process.wait(timeout=10)
+            process.wait(timeout=PATIENCE_SECONDS)
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ async def test_all_tasks_are_back_after_one_request_on_another_device(
         first = await open_tab(profile, origin, working_api.server.url)
         made = await first.run(SUBMIT_MANY, number)
         process.kill()
-        process.wait(timeout=10)
+        process.wait(timeout=PATIENCE_SECONDS)
 
     tab = await load(context, origin)
     found = await tab.run(RESTORE, _begin(working_api))

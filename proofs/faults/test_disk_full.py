@@ -17,6 +17,7 @@ from structlog.testing import capture_logs
 from longtake import Done, Engine, JobKind, Worker, open_database
 from longtake.errors import DatabaseFull, DatabaseUnavailable
 from proofs.faults.child_worker import effects
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -52,7 +53,7 @@ def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
     if mount.returncode:
         pytest.skip("mounting a small disk needs rights that this process has not")
     yield SmallDisk(folder)
-    subprocess.run(["umount", folder], check=True, timeout=10)
+    subprocess.run(["umount", folder], check=True, timeout=PATIENCE_SECONDS)
 
 
 async def _done(_job: Job) -> Done:
@@ -99,7 +100,7 @@ class Submissions:
         worker = Worker(self.engine, poll_seconds=0.1)
         working = asyncio.create_task(worker.run())
         with capture_logs() as log:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 while await self.written():
                     await asyncio.sleep(0.05)
                     in_trouble = [line for line in log if line.get("code") == DatabaseFull.code]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.api.stage import Api, assert_problem
 from tests.scenes.service import busy_worker, new_run, process, scene_place, serving, workers
-from tests.scenes.test_processing import AMPLE_SECONDS, status
+from tests.scenes.test_processing import status
 from tests.wait import wait_for
 
 if TYPE_CHECKING:
@@ -30,28 +29,12 @@ def api(database_url: str, tmp_path: Path, sandbox: SandboxProcess) -> Iterator[
         yield found
 
 
-def test_what_does_not_fit_is_given_back_in_time(api: Api) -> None:
-    assert api.sandbox is not None
-    api.sandbox.faults("delay", delay=30.0, route="submit")
-    run_id = new_run(api, 3, advance=True).json["id"]
-    began = time.monotonic()
-    done = process(api, 4).json
-    assert time.monotonic() - began < 7
-    assert done["given_back"] >= 3
-    run = api.ask("GET", f"/v1/runs/{run_id}").json
-    assert [scene["state"] for scene in run["scenes"]] == ["queued"] * 3
-    api.sandbox.clear_faults()
-    assert process(api, AMPLE_SECONDS).status == 200
-    run = api.ask("GET", f"/v1/runs/{run_id}").json
-    # What was given back was no try.
-    assert (run["status"], [scene["attempt"] for scene in run["scenes"]]) == ("completed", [1, 1, 1])
-
-
 def test_more_at_once_than_a_server_does_are_refused(api: Api) -> None:
     assert api.sandbox is not None
-    api.sandbox.faults("delay", delay=2.0, route="submit")
+    api.sandbox.faults("delay", delay=600.0, route="submit")
     new_run(api, 10, advance=True)
-    threads = [threading.Thread(target=process, args=(api, 6)) for _ in range(3)]
+    # Long enough for the third to have begun before the first ends, on a busy machine too.
+    threads = [threading.Thread(target=process, args=(api, 15)) for _ in range(3)]
     for thread in threads:
         thread.start()
     wait_for(lambda: api.sql("SELECT count(*) FROM workers") == [(3,)], "three workers")

@@ -14,7 +14,7 @@ import pytest
 from tests.sandbox_process import SandboxProcess, running_sandbox
 from tests.service.cli_users import Running, command, lives, place_with, started_server
 from tests.service.processes import Place
-from tests.wait import wait_for
+from tests.wait import PATIENCE_SECONDS, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,7 +142,7 @@ def test_a_server_whose_command_was_killed_ends_by_itself_and_in_order(alone: Pl
         server = running.server()
         task_id = newest_task(alone)["id"]
         running.process.kill()
-        running.process.wait(timeout=10)
+        running.process.wait(timeout=PATIENCE_SECONDS)
         wait_for(lambda: not lives(server), "the end of the server")
     all_completed(alone, held, before, task_id)
 

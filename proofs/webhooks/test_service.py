@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.api.stage import Api, place_for
-from tests.wait import wait_for
+from tests.wait import PATIENCE_SECONDS, wait_for
 from tests.webhooks.receiver import create, deliveries, free_port, receiving, wait_for_deliveries
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ def test_a_worker_of_its_own_dispatches_and_delivers(tmp_path: Path, postgresql_
                 wait_for(lambda: deliveries(api, made["id"]), "the delivery")
                 assert [line[1] for line in receiver.lines()] == ["conversation.changed"]
                 worker.terminate()
-                assert worker.wait(timeout=30) == 0
+                assert worker.wait(timeout=PATIENCE_SECONDS) == 0
             finally:
                 worker.kill()
-                worker.wait(timeout=10)
+                worker.wait(timeout=PATIENCE_SECONDS)
                 log.close()

@@ -14,6 +14,7 @@ from PIL import Image
 
 from longtake.accounts.minting import Expected, mint
 from tests.service.processes import Answer, Place, Server
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -142,7 +143,7 @@ class Api:
             with psycopg.connect(url) as connection:
                 connection.execute(statement.encode())
             return
-        writer = sqlite3.connect(self.place.data / "longtake.db", timeout=10)
+        writer = sqlite3.connect(self.place.data / "longtake.db", timeout=PATIENCE_SECONDS)
         try:
             with writer:
                 writer.execute(statement)

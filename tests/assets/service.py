@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import orjson
-import uvicorn
 
 from longtake import Engine
 from longtake.asset_registry import AssetLinks, NewAsset, find_assets, keep_bytes, register_asset
@@ -22,6 +20,7 @@ from longtake.net import HttpClient
 from longtake.web import create_web
 from tests.accounts.stage import claims, serving, signed
 from tests.databases import StoppedClock
+from tests.http_server import answering
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -75,14 +74,8 @@ class Service:
         web = create_web(
             replace(serving(self.engine), capabilities=[routes]), allowed_hosts=[], upload_bytes=REFERENCE_BYTES
         )
-        server = uvicorn.Server(uvicorn.Config(web, log_config=None, access_log=False, lifespan="off"))
-        task = asyncio.create_task(server.serve(sockets=[listener]))
-        try:
-            async with aiohttp.ClientSession() as self._client:
-                yield self
-        finally:
-            server.should_exit = True
-            await task
+        async with answering(web, listener), aiohttp.ClientSession() as self._client:
+            yield self
 
     async def ask(
         self,

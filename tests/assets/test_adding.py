@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import orjson
 import pytest
-import uvicorn
 from aiohttp import web
 from sqlalchemy import text
 
@@ -30,6 +29,7 @@ from longtake.net import HttpClient
 from longtake.web import create_web
 from tests.accounts.stage import serving
 from tests.assets.service import SECRET, Answer, token
+from tests.http_server import answering
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -68,14 +68,8 @@ class Service:
         program = create_web(
             replace(serving(self.engine), capabilities=[routes]), allowed_hosts=[], upload_bytes=100_000
         )
-        server = uvicorn.Server(uvicorn.Config(program, log_config=None, access_log=False, lifespan="off"))
-        task = asyncio.create_task(server.serve(sockets=[listener]))
-        try:
-            async with aiohttp.ClientSession() as self._client:
-                yield self
-        finally:
-            server.should_exit = True
-            await task
+        async with answering(program, listener), aiohttp.ClientSession() as self._client:
+            yield self
 
     async def ask(self, method: str, path: str, content: Any = None, *, user: str = "alice") -> Answer:
         assert self._client is not None

@@ -14,6 +14,7 @@ from longtake import Done, Worker
 from longtake.asset_registry import MIRROR
 from longtake.assets import ranged
 from tests.assets.picture_stage import CLIP, PictureStage, by_parts, drawn, until_columns
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -154,7 +155,7 @@ async def test_a_worker_that_gets_all_of_them_at_once_does_the_good_ones(
             *(until_columns(stage, one, thumbnail_state="pending", thumbnail_attempts=1) for one in hostile),
         )
         worker.stop()
-        await asyncio.wait_for(task, 20)
+        await asyncio.wait_for(task, PATIENCE_SECONDS)
         assert (await stage.asset(good)).thumbnail_attempts == 1
 
 

@@ -25,6 +25,7 @@ from longtake.storage.s3_address import parse_s3_url
 from tests.assets.stage import MP4, PNG, Stage
 from tests.s3_server import ACCESS_KEY_ID, BUCKET, SECRET_ACCESS_KEY
 from tests.storages import keys_in
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -181,7 +182,7 @@ async def test_f31_a_folder_that_is_silent_is_not_held_against_the_source(
 ) -> None:
     go_on = threading.Event()
     monkeypatch.setattr(copying, "seconds_for_try", lambda _role, _attempt: 1.0)
-    monkeypatch.setattr(Incoming, "write", lambda *_: go_on.wait(20))
+    monkeypatch.setattr(Incoming, "write", lambda *_: go_on.wait(PATIENCE_SECONDS))
     quick_stage.source.files["/clip.mp4"] = MP4 + bytes(size)
     asset_id = await quick_stage.register("/clip.mp4", "video")
     outcome = await quick_stage.try_once()

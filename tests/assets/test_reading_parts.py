@@ -17,7 +17,7 @@ from longtake.errors import DecodersBusy, StorageUnavailable
 from longtake.net import HttpClient
 from longtake.storage.local import LocalStorage
 from tests.assets.stage import Source
-from tests.wait import until
+from tests.wait import PATIENCE_SECONDS, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -42,7 +42,7 @@ async def test_a_store_that_stalls_in_the_middle_is_our_own_trouble(
 
     monkeypatch.setattr(LocalStorage, "read", silent)
     assert await file.read(0, 100) == bytes(100)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         with pytest.raises(StorageUnavailable):
             await file.read(500_000, 100_000)
 

@@ -27,7 +27,7 @@ from tests.assets.picture_stage import CLIP, PictureStage, by_parts, drawn, unti
 from tests.assets.stage import status
 from tests.frames.test_decoders import noisy_film
 from tests.storages import keys_in
-from tests.wait import until
+from tests.wait import PATIENCE_SECONDS, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -59,7 +59,7 @@ async def working(stage: PictureStage) -> AsyncIterator[None]:
         yield
     finally:
         worker.stop()
-        await asyncio.wait_for(task, 20)
+        await asyncio.wait_for(task, PATIENCE_SECONDS)
 
 
 async def test_v6_a_video_gets_a_picture_of_its_source_before_there_is_a_copy(stage: PictureStage) -> None:

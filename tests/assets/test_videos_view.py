@@ -15,6 +15,7 @@ from longtake.assets.health import fix_stuck, media_failures, media_health, stuc
 from longtake.assets.own_address import note_own_address
 from tests.databases import as_administrator
 from tests.db.applications import Application, application, declare_kinds
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -189,7 +190,7 @@ def test_two_that_write_different_columns_at_once_both_have_their_say(postgresql
             while not Application(as_administrator(outside.url)).owner_sql(waiting, outside.role):
                 assert not second.done(), "the second did not wait for the first"
             first.commit()
-            second.result(timeout=30)
+            second.result(timeout=PATIENCE_SECONDS)
         assert outside.asset(written, "status", "source_url", "title") == ("completed", URL, "An owl")
         assert outside.jobs(written) == BOTH
 

@@ -39,6 +39,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
             "LONGTAKE_KIE_API_KEY": sandbox.key,
             "LONGTAKE_KIE_BASE_URL": sandbox.kie_url,
             "LONGTAKE_ALLOW_ADDRESSES": "loopback",
+            "LONGTAKE_REQUESTS_PER_MINUTE": "100000",
         }
         place = Place(tmp_path_factory.mktemp("client"), settings)
         with place.server_here() as server:

@@ -9,6 +9,8 @@ from enum import Enum
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
+from tests.wait import PATIENCE_SECONDS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -62,10 +64,10 @@ class CuttingProxy:
                 answers.lost = True
                 if cut is Cut.LATE:
                     _shut(client)
-                    self.asked.wait(20)
+                    self.asked.wait(PATIENCE_SECONDS)
                 if cut is not Cut.BEFORE:
                     server.sendall(chunk)
-                    answers.arrived.wait(20)
+                    answers.arrived.wait(PATIENCE_SECONDS)
                 break
             server.sendall(chunk)
 

@@ -17,6 +17,7 @@ from longtake.db.postgresql_session import SessionOptions
 from longtake.errors import DatabaseBusy, DatabaseUnavailable
 from tests.databases import as_administrator
 from tests.db.notes import add_note, make_notes, read_notes
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,7 @@ def strict(postgresql_url: str) -> Iterator[Database]:
 
 
 async def test_a_serialization_failure_is_run_again(strict: Database) -> None:
-    together = threading.Barrier(2, timeout=20)
+    together = threading.Barrier(2, timeout=PATIENCE_SECONDS)
     runs: list[int] = []
 
     def count_then_add(tx: Transaction, value: int) -> int:
@@ -74,7 +75,7 @@ async def test_a_deadlock_of_two_transactions_ends_well_for_both(postgresql_url:
     set_for_database(postgresql_url, "deadlock_timeout = '50ms'")
     database = open_database(postgresql_url)
     database.run_blocking(make_notes)
-    together, one_is_through = threading.Barrier(2, timeout=20), threading.Event()
+    together, one_is_through = threading.Barrier(2, timeout=PATIENCE_SECONDS), threading.Event()
     runs: list[int] = []
 
     def lock_both(tx: Transaction, first: int, second: int) -> None:
@@ -174,7 +175,7 @@ async def test_when_every_thread_is_taken_urgent_calls_go_on_and_too_many_others
 ) -> None:
     database = PostgresqlDatabase(SessionOptions(postgresql_url), threads=2, waiting_limit=3)
     database.run_blocking(make_notes)
-    taken, leave = threading.Barrier(3, timeout=20), threading.Event()
+    taken, leave = threading.Barrier(3, timeout=PATIENCE_SECONDS), threading.Event()
 
     def hold(_tx: Transaction) -> None:
         taken.wait()

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from longtake import open_database
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from longtake.db.sqlite import SqliteDatabase
 
 #: Waits end as soon as the signal comes; this only bounds a failure.
-BOUND_SECONDS = 15.0
 
 
 class Heard:
@@ -29,7 +29,7 @@ class Heard:
         self.unsubscribe = database.signals.subscribe(self.topics.put)
 
     def next(self) -> str:
-        return self.topics.get(timeout=BOUND_SECONDS)
+        return self.topics.get(timeout=PATIENCE_SECONDS)
 
 
 @pytest.fixture

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 #: Waits end as soon as what they wait for is there; this only bounds a failure.
-BOUND_SECONDS = PATIENCE_SECONDS
 NOT_YET_READABLE = """
 SELECT EXISTS (
     SELECT FROM events
@@ -103,7 +102,7 @@ class Stage:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait for something that a handler, a settlement or the test itself tells of."""
-        async with asyncio.timeout(BOUND_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()
@@ -127,7 +126,7 @@ class Stage:
             yield worker
         finally:
             worker.stop()
-            await asyncio.wait_for(task, BOUND_SECONDS)
+            await asyncio.wait_for(task, PATIENCE_SECONDS)
 
 
 def build(database: Database, *kinds: JobKind, **options: Any) -> Engine:

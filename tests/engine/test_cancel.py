@@ -31,6 +31,7 @@ from tests.engine.stage import (
     until_read,
     wait_stubbornly,
 )
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -183,7 +184,7 @@ async def test_a_running_handler_is_stopped_promptly_and_settled(database: Datab
     async with stage.working(heartbeat_seconds=3600.0):
         await stage.until(lambda: len(stage.started) == 1)
         assert await database.run(request_cancel, stage.engine, job_id) == "requested"
-        await asyncio.wait_for(stopped.wait(), 10)
+        await asyncio.wait_for(stopped.wait(), PATIENCE_SECONDS)
         await stage.until(lambda: len(stage.settled) == 1)
     assert stage.settled == [(job_id, Cancelled())]
     assert (await database.read(ended, job_id)).state == "cancelled"

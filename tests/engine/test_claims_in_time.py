@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake import Database, Done, Engine, JobKind, Lane, Snooze
-from tests.engine.stage import BOUND_SECONDS, KIND, Stage
-from tests.wait import until
+from tests.engine.stage import KIND, Stage
+from tests.wait import PATIENCE_SECONDS, until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ async def test_a_job_put_back_by_a_slow_commit_is_found_though_others_claimed_me
     def settle(_tx: Transaction, settlements: Sequence[Settlement]) -> None:
         if isinstance(settlements[0].outcome, Snooze):
             settling.set()
-            assert go_on.wait(BOUND_SECONDS)
+            assert go_on.wait(PATIENCE_SECONDS)
 
     stage.settle = settle
     await stage.enqueue()
@@ -80,7 +80,7 @@ async def test_room_that_a_full_lane_did_not_need_is_there_for_others(
 
     def claim_slowly(*arguments: Any) -> Claim:
         asked.set()
-        assert go_on.wait(BOUND_SECONDS)
+        assert go_on.wait(PATIENCE_SECONDS)
         return claim_lane(*arguments)
 
     def enqueue_both(tx: Transaction) -> None:
@@ -96,7 +96,7 @@ async def test_room_that_a_full_lane_did_not_need_is_there_for_others(
             await until(asked.is_set)
             await until(lambda: worker.room() == 0 and engine.clock.monotonic() > worker.rhythm._claim_at + 0.1)
             go_on.set()
-            async with asyncio.timeout(BOUND_SECONDS):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 await plain.wait()
             assert len(stage.started) == 1, "the lane was full all the time"
         finally:

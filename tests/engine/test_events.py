@@ -11,6 +11,7 @@ import pytest
 from longtake import Database, open_database
 from longtake.engine.events import append_event, read_events
 from tests.engine.stage import execute, until_readable
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from longtake import Transaction
@@ -89,7 +90,7 @@ async def test_transactions_that_commit_in_the_wrong_order_skip_nothing(postgres
     def tell_and_wait(tx: Transaction) -> None:
         tell(tx, "first to begin, last to commit")
         told.set()
-        assert commit.wait(20)
+        assert commit.wait(PATIENCE_SECONDS)
 
     slow = asyncio.create_task(database.run(tell_and_wait))
     assert await asyncio.to_thread(told.wait, 20)

@@ -10,6 +10,7 @@ import pytest
 
 from longtake import Cancelled, Database, Done, Engine, Fail, JobKind, JobRequest, Outcome, Retry, Snooze
 from tests.engine.stage import KIND, build, claim, done, enqueue, finish, hire, live
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from longtake import Enqueued, Transaction
@@ -125,7 +126,7 @@ async def test_a_twin_that_ends_while_we_look_leaves_room_for_ours(postgresql_ur
             answer = insert(tx, rows)  # type: ignore[arg-type]
             if not inserted.is_set():
                 inserted.set()
-                assert ended.wait(20)
+                assert ended.wait(PATIENCE_SECONDS)
             return answer
 
     queue = engine.queue

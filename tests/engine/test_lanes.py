@@ -220,13 +220,13 @@ async def test_real_workers_keep_the_limits(database: Database, limits: dict[str
     stage.handler = watch
     for _ in range(10):
         await stage.enqueue()
+    began_at = time.monotonic()
     async with stage.working(), stage.working():
         await stage.until(lambda: len(stage.settled) == 10)
     assert len(starts) == 10
     if "max_running" in limits:
         assert most <= 2
     else:
-        starts.sort()
-        gaps = [later - earlier for earlier, later in itertools.pairwise(starts)]
-        # Between the last look at the clock and the handler's first line the machine may do something else.
-        assert min(gaps) >= 0.08
+        # A busy machine may hold up any start: none can be earlier than so many spacings after the beginning.
+        spacing = limits["spacing"]
+        assert [place for place, start in enumerate(sorted(starts)) if start < began_at + place * spacing] == []

@@ -12,6 +12,7 @@ from longtake.engine.queue import Head, QueueName
 from longtake.engine.rhythm import LINGER_SECONDS, Rhythm
 from tests.databases import StoppedClock
 from tests.engine.stage import KIND, done
+from tests.wait import PATIENCE_SECONDS
 
 QUEUE = QueueName("default", KIND, 2)
 
@@ -110,10 +111,10 @@ async def test_something_to_commit_ends_the_wait(rhythm: Rhythm) -> None:
     waiting = asyncio.create_task(rhythm.until_something_to_do(has_room=False))
     await asyncio.sleep(0)
     rhythm.flush_within(0.0)
-    await asyncio.wait_for(waiting, 10)
+    await asyncio.wait_for(waiting, PATIENCE_SECONDS)
     rhythm.flushed()
     waiting = asyncio.create_task(rhythm.until_something_to_do(has_room=False))
     await asyncio.sleep(0)
     assert not waiting.done()
     rhythm.wake()
-    await asyncio.wait_for(waiting, 10)
+    await asyncio.wait_for(waiting, PATIENCE_SECONDS)

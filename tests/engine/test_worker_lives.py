@@ -23,6 +23,7 @@ from tests.engine.stage import (
     until_read,
     wait_stubbornly,
 )
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +49,7 @@ async def test_it_beats_while_its_event_loop_is_blocked(database: Database) -> N
     blocked, beaten = threading.Event(), threading.Event()
 
     def watch() -> None:
-        assert blocked.wait(20)
+        assert blocked.wait(PATIENCE_SECONDS)
         before = database.run_blocking(beats)
         while database.run_blocking(beats)[worker.id] < before[worker.id] + 3:
             pass
@@ -56,7 +57,7 @@ async def test_it_beats_while_its_event_loop_is_blocked(database: Database) -> N
 
     async def block(_job: Job) -> Outcome:
         blocked.set()
-        assert beaten.wait(20)
+        assert beaten.wait(PATIENCE_SECONDS)
         return Done()
 
     stage.handler = block
@@ -90,7 +91,7 @@ async def test_taken_for_dead_it_goes_on_as_a_new_worker(database: Database) -> 
 
         stage.handler = finish_at_once
         await database.run(forget_workers)
-        await asyncio.wait_for(stopped.wait(), 20)
+        await asyncio.wait_for(stopped.wait(), PATIENCE_SECONDS)
         await until_read(database, beats, lambda seen: set(seen) == {worker.id})
         assert worker.id != before
         other = await stage.enqueue()

@@ -16,6 +16,7 @@ from longtake.engine.claims import Claim
 from longtake.engine.hand import StopReason
 from longtake.engine.leases import look_around, register_worker
 from tests.engine.stage import Stage, attempts, claim, live, wait_stubbornly
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from longtake import Job, Transaction
@@ -92,7 +93,7 @@ async def test_a_claim_whose_answer_comes_after_the_stop_is_given_back(database:
         found = exchange(tx, *arguments)
         if found.jobs:
             claiming.set()
-            assert answer.wait(20)
+            assert answer.wait(PATIENCE_SECONDS)
         return found
 
     async def never_end(_job: Job) -> Outcome:
@@ -123,7 +124,7 @@ async def test_what_a_limited_lane_gives_after_the_stop_is_given_back_too(databa
         found = claim_lane(tx, *arguments)
         if found.jobs:
             claiming.set()
-            assert answer.wait(20)
+            assert answer.wait(PATIENCE_SECONDS)
         return found
 
     stage.engine.claim_lane = slow_claim  # type: ignore[method-assign,assignment]
@@ -201,5 +202,5 @@ async def test_a_worker_that_cannot_go_on_says_so(database: Database) -> None:
     stage.engine.exchange = broken  # type: ignore[method-assign,assignment]
     worker = Worker(stage.engine)
     with pytest.raises(ZeroDivisionError):
-        await asyncio.wait_for(worker.run(), 20)
+        await asyncio.wait_for(worker.run(), PATIENCE_SECONDS)
     assert await database.read(look_around) == ([], 0)

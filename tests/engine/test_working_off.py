@@ -7,49 +7,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake import Done
 from longtake.clock import new_id
-from longtake.engine.leases import look_around, register_worker
+from longtake.engine.leases import register_worker
 from longtake.engine.working_off import outstanding, work_off
 from longtake.errors import DatabaseUnavailable
-from tests.engine.stage import Stage, attempts, build, live
+from tests.engine.stage import Stage, build
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
-    from longtake import Database, Job, Outcome
+    from longtake import Database
     from tests.databases import StoppedClock
 
-#: Half of it is for claiming: longer than the five seconds of the shortest lease.
-SECONDS = 13.0
-SHIPPED_LEASE, SHIPPED_BEAT = 30.0, 10.0
 
-
-async def stay() -> bool:
-    return True
-
-
-async def test_a_worker_as_shipped_keeps_its_job(database: Database) -> None:
-    """Its beat stands still for ten seconds and its lease has thirty: much for whoever has a lease of five."""
-    stage = Stage(database)
-    await stage.start()
-    gate = stage.gate()
-
-    async def wait(_job: Job) -> Outcome:
-        await gate.wait()
-        return Done()
-
-    stage.handler = wait
-    job_id = await stage.enqueue()
-    async with stage.working(lease_seconds=SHIPPED_LEASE, heartbeat_seconds=SHIPPED_BEAT) as worker:
-        await stage.until(lambda: len(stage.started) == 1)
-        before = await database.read(live, job_id)
-        await work_off(stage.engine, SECONDS, lease_seconds=SHIPPED_LEASE, concurrency=5, has_more=stay)
-        after = await database.read(live, job_id)
-        assert (after.state, after.worker, after.lease_token) == ("running", worker.id, before.lease_token)
-        assert [one.id for one in (await database.read(look_around))[0]] == [worker.id]
-        gate.set()
-        await stage.until(lambda: len(stage.settled) == 1)
-    assert [job.id for job in stage.started] == [job_id]
-    assert [one.outcome for one in await database.read(attempts, job_id)] == ["done"]
+SHIPPED_LEASE = 30.0
 
 
 @pytest.mark.parametrize(("lease", "is_awaited"), [(7.5, True), (SHIPPED_LEASE, False)])
@@ -77,7 +47,7 @@ async def test_a_database_that_is_away_is_told_of_in_time(database: Database, mo
 
     monkeypatch.setattr(database, "run", hang)
     monkeypatch.setattr(database, "read", hang)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         with pytest.raises(DatabaseUnavailable):
             await work_off(stage.engine, 1.0, lease_seconds=SHIPPED_LEASE, concurrency=5, has_more=hang)
 
@@ -94,6 +64,6 @@ async def test_a_worker_that_cannot_register_hears_of_its_stop(
         raise DatabaseUnavailable("The database is away.")
 
     monkeypatch.setattr(database, "run", refuse)
-    async with asyncio.timeout(5), stage.working(stop_grace_seconds=0.1) as worker:
+    async with asyncio.timeout(PATIENCE_SECONDS), stage.working(stop_grace_seconds=0.1) as worker:
         await refused.wait()
     assert not worker.joined

@@ -23,6 +23,7 @@ from longtake.frames.decoders import Decoders
 from longtake.frames.reading import BLOCK
 from longtake.frames.wishes import MOST_PIXELS, Wish
 from longtake.sandbox.clips import clip, film
+from tests.wait import PATIENCE_SECONDS
 
 STILL = Wish("still", "video/mp4")
 
@@ -248,7 +249,7 @@ async def test_a_caller_that_gives_up_leaves_no_child_behind() -> None:
             return await super().read(offset, length)
 
     making = asyncio.create_task(decoders.make(STILL, Waiting(b"x" * 1000)))
-    await asyncio.wait_for(asked.wait(), 20)
+    await asyncio.wait_for(asked.wait(), PATIENCE_SECONDS)
     assert len(_children()) == 1
     making.cancel()
     await asyncio.wait([making])

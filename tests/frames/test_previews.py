@@ -22,6 +22,7 @@ from longtake.frames.decoders import Decoders
 from longtake.frames.wishes import Wish
 from longtake.sandbox.clips import clip
 from tests.frames.test_decoders import STILL, Bytes, Endless
+from tests.wait import PATIENCE_SECONDS
 
 PREVIEW = Wish("preview", "video/mp4")
 CLIP = Bytes(clip("a fox", "16:9", faststart=True))
@@ -93,7 +94,7 @@ async def test_previews_leave_decoders_to_whoever_is_in_a_hurry() -> None:
     decoders = Decoders(2)
     previews = [asyncio.create_task(decoders.make(PREVIEW, Endless(b"x" * 1000))) for _ in range(4)]
     await asyncio.sleep(0)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         assert (await decoders.make(STILL, CLIP)).picture
     for one in previews:
         one.cancel()

@@ -13,6 +13,7 @@ from longtake.generation.callbacks import take_hint
 from tests.engine.stage import finish
 from tests.generation.studio import CREDITS
 from tests.generation.test_life_of_a_task import everything_adds_up
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -226,7 +227,7 @@ async def test_a_callback_at_the_very_moment_of_the_acceptance_is_not_missed(stu
     def commit_late(tx: Transaction) -> None:
         earlier(tx)
         written.set()
-        may_commit.wait(30)
+        may_commit.wait(PATIENCE_SECONDS)
 
     one = asyncio.ensure_future(studio.database.run(commit_late))
     await asyncio.to_thread(written.wait, 30)

@@ -23,6 +23,7 @@ from longtake.webhooks.endpoints import NewEndpoint, create_endpoint
 from tests.api.stage import picture
 from tests.generation.studio import CREDITS, USER
 from tests.storages import keys_in
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,7 +147,7 @@ async def test_a_task_that_is_made_while_its_conversation_goes_is_not_left_witho
     def make_slowly(tx: Transaction) -> None:
         create_task(tx, studio.engine, new, studio.generation.limits)
         written.set()
-        assert go_on.wait(20)
+        assert go_on.wait(PATIENCE_SECONDS)
 
     making = asyncio.create_task(studio.database.run(make_slowly))
     assert await asyncio.to_thread(written.wait, 20)

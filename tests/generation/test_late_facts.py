@@ -16,6 +16,7 @@ from tests.generation.studio import CREDITS
 from tests.generation.test_callbacks import call_back, lost_submit
 from tests.generation.test_life_of_a_task import everything_adds_up
 from tests.generation.test_provider_trouble import give_back
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +77,7 @@ async def test_an_acceptance_is_written_though_its_handler_was_stopped(
     monkeypatch.setattr(persistence, "PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(studio.database, "run", fail_while_away)
     handler = asyncio.ensure_future(studio.engine.kinds[job.kind].handler(job))
-    await asyncio.wait_for(tried.wait(), 10)
+    await asyncio.wait_for(tried.wait(), PATIENCE_SECONDS)
     handler.cancel()
     with pytest.raises(asyncio.CancelledError):
         await handler

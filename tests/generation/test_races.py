@@ -14,6 +14,7 @@ from longtake.generation.sweeping import end_overdue
 from tests.engine.stage import finish
 from tests.generation.studio import CREDITS, USER
 from tests.generation.test_life_of_a_task import everything_adds_up
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +40,7 @@ async def meet(studio: Studio, job: Job, outcome: Outcome, other: Callable[..., 
     def write_slowly(tx: Transaction) -> None:
         assert finish(tx, studio.engine, job, outcome, studio.worker)
         written.set()
-        assert go_on.wait(20)
+        assert go_on.wait(PATIENCE_SECONDS)
 
     writing = asyncio.create_task(studio.database.run(write_slowly))
     try:

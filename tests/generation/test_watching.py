@@ -9,6 +9,7 @@ import pytest
 
 from longtake.clock import new_id
 from tests.generation.studio import USER
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from tests.generation.studio import Studio
@@ -59,7 +60,7 @@ async def test_whoever_waits_hears_of_the_end_in_the_round_after_it(studio: Stud
     assert not waiting.done()
     await studio.follow(task_id)
     await studio.generation.watch.round()
-    assert await asyncio.wait_for(waiting, 5)
+    assert await asyncio.wait_for(waiting, PATIENCE_SECONDS)
 
 
 async def test_a_signal_wakes_the_rounds(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +69,7 @@ async def test_a_signal_wakes_the_rounds(studio: Studio, monkeypatch: pytest.Mon
     async with studio.generation.watch.running():
         waiting = asyncio.create_task(studio.generation.show(USER, task_id, 60))
         await studio.follow(task_id)
-        shown = await asyncio.wait_for(waiting, 10)
+        shown = await asyncio.wait_for(waiting, PATIENCE_SECONDS)
     assert shown["status"] == "completed"
 
 

@@ -30,6 +30,7 @@ from tests.net.servers import (
     saying_and_closing,
     silent,
 )
+from tests.wait import PATIENCE_SECONDS
 
 
 async def drip(_request: Received, writer: asyncio.StreamWriter) -> None:
@@ -273,7 +274,7 @@ async def test_f39_what_came_before_a_connection_was_lost_is_handed_out(client: 
 
     async def break_off(_request: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + b"x" * 1000)
-        await asyncio.wait_for(go_on.wait(), 20)
+        await asyncio.wait_for(go_on.wait(), PATIENCE_SECONDS)
         writer.write(b"y" * 100_000)
         await writer.drain()
         writer.close()

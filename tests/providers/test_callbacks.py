@@ -17,6 +17,7 @@ from longtake.providers.kie_callbacks import callback_task_id, is_signed
 from tests.net.servers import Received, answer, running
 from tests.providers.asking import OF_GEMINI, OF_KIE, accepted
 from tests.sandbox_process import WEBHOOK_KEY
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from longtake.net import HttpClient
@@ -43,7 +44,7 @@ class Listener:
         self.heard.put_nowait(request)
 
     async def next(self) -> Received:
-        return await asyncio.wait_for(self.heard.get(), 10)
+        return await asyncio.wait_for(self.heard.get(), PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize("name", OF_KIE)

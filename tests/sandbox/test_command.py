@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from longtake.cli.main import app
 from tests.sandbox.wire import Kie, Receiver
 from tests.sandbox_process import running_sandbox
-from tests.wait import wait_for
+from tests.wait import PATIENCE_SECONDS, wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +45,7 @@ def test_people_get_a_sentence_and_sigterm_ends_it_in_order() -> None:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("The sandbox listens on http://127.0.0.1:")
         process.terminate()
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=PATIENCE_SECONDS) == 0
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,9 @@ def test_wrong_options_are_refused(arguments: list[str]) -> None:
 def test_a_port_that_is_taken_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        ended = subprocess.run([*COMMAND, "--port", port], capture_output=True, text=True, timeout=20, check=False)
+        ended = subprocess.run(
+            [*COMMAND, "--port", port], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+        )
     assert ended.returncode == 2
     assert "LISTEN_FAILED" in ended.stderr
     assert port in ended.stderr

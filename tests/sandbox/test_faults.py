@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.sandbox.wire import JOBS, Answer, Kie, ask
-from tests.wait import wait_for
+from tests.wait import PATIENCE_SECONDS, wait_for
 
 if TYPE_CHECKING:
     from tests.sandbox_process import SandboxProcess
@@ -145,7 +145,7 @@ def test_a_file_does_not_end(sandbox: SandboxProcess, kie: Kie, task: str) -> No
     whole = ask("GET", url).body
     sandbox.faults("endless", route="file", times=1)
     host, _, path = url.removeprefix("http://").partition("/")
-    connection = http.client.HTTPConnection(host, timeout=10)
+    connection = http.client.HTTPConnection(host, timeout=PATIENCE_SECONDS)
     connection.request("GET", f"/{path}")
     response = connection.getresponse()
     assert response.getheader("Content-Length") is None

@@ -14,6 +14,7 @@ from PIL import Image
 from longtake.sandbox import posters
 from longtake.sandbox.posters import NEVER_CHANGED_SINCE, Covers, picture_file
 from tests.sandbox.wire import ask
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from tests.sandbox_process import SandboxProcess
@@ -183,7 +184,7 @@ def test_a_picture_can_be_no_picture(sandbox: SandboxProcess, url: str) -> None:
 def test_a_picture_can_have_no_end(sandbox: SandboxProcess, url: str) -> None:
     whole = ask("GET", url).body
     sandbox.faults("endless", route="image", times=1)
-    connection = http.client.HTTPConnection(sandbox.url.removeprefix("http://"), timeout=10)
+    connection = http.client.HTTPConnection(sandbox.url.removeprefix("http://"), timeout=PATIENCE_SECONDS)
     connection.request("GET", url.removeprefix(sandbox.url))
     response = connection.getresponse()
     assert response.read(len(whole) + 200_000).startswith(whole)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tests.api.stage import Api, place_for
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +78,7 @@ def workers(place: Place, number: int) -> Iterator[dict[int, subprocess.Popen[by
         for one in started:
             if one.poll() is None:
                 one.kill()
-            one.wait(timeout=10)
+            one.wait(timeout=PATIENCE_SECONDS)
 
 
 def busy_worker(api: Api, known: set[int]) -> int | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.service.processes import Place
-from tests.wait import wait_for
+from tests.wait import PATIENCE_SECONDS, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,7 +104,7 @@ class Running:
         return self.end()
 
     def end(self) -> tuple[int, str, str]:
-        output, errors = self.process.communicate(timeout=60)
+        output, errors = self.process.communicate(timeout=PATIENCE_SECONDS)
         return self.process.returncode, output, errors
 
 
@@ -122,10 +122,10 @@ def command(place: Place, *arguments: str) -> Iterator[Running]:
         # In order, so that a server which is just starting for it is stopped as well.
         process.terminate()
         try:
-            process.wait(timeout=30)
+            process.wait(timeout=PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(timeout=10)
+            process.wait(timeout=PATIENCE_SECONDS)
         for stream in (process.stdout, process.stderr):
             assert stream is not None
             stream.close()

@@ -10,6 +10,7 @@ import pytest
 
 from longtake import errors
 from longtake.cli.failures import EXIT_CODES, exit_code
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from tests.service.conftest import Commands
@@ -129,7 +130,7 @@ def test_a_closed_pipe_is_quiet(place: Place, options: list[str]) -> None:
     process.stdout.close()
     said = process.stderr.read()
     process.stderr.close()
-    assert (process.wait(timeout=30), said) == (141, b"")
+    assert (process.wait(timeout=PATIENCE_SECONDS), said) == (141, b"")
 
 
 def test_a_bug_is_a_sentence_and_its_traceback_is_there_for_those_who_ask(

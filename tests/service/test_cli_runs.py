@@ -23,7 +23,8 @@ STORY = ("a fox wakes", "the fox runs", "the fox sleeps")
 def scene_place(sandbox: SandboxProcess, folder: Path) -> Place:
     known = {"LONGTAKE_GEMINI_API_KEY": sandbox.key, "LONGTAKE_GEMINI_BASE_URL": sandbox.gemini_url}
     pace = {"LONGTAKE_SCENES_PER_MINUTE": "1000", "LONGTAKE_SCENES_AT_ONCE": "4"}
-    return place_with(sandbox, folder, **known, **pace)
+    # Images of a cancelled run are still asked for when the server stops.
+    return place_with(sandbox, folder, **known, **pace, LONGTAKE_STOP_GRACE_SECONDS="0")
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from longtake.storage.incoming import Incoming
 from longtake.storage.incoming_folder import INCOMING
 from longtake.storage.local import LocalStorage
 from tests.storages import chunked, keys_in
-from tests.wait import until
+from tests.wait import PATIENCE_SECONDS, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -203,7 +203,7 @@ async def test_f22_what_an_early_flush_met_fails_the_copy(
 
     def refuse(_self: Incoming) -> None:
         if moment == "after the last byte":
-            assert last.wait(20)
+            assert last.wait(PATIENCE_SECONDS)
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     async def chunks() -> AsyncIterator[bytes]:
@@ -229,7 +229,7 @@ async def test_a_file_is_not_let_go_of_while_it_is_brought_to_the_disk(
 
     def slowly(descriptor: int) -> None:
         begun.set()
-        assert go_on.wait(20)
+        assert go_on.wait(PATIENCE_SECONDS)
         flushed.append(os.fstat(descriptor).st_size)
 
     async def endless() -> AsyncIterator[bytes]:

@@ -16,7 +16,7 @@ from longtake.storage.s3_address import parse_s3_url
 from longtake.storage.storage import PART_BYTES
 from tests.s3_server import ACCESS_KEY_ID, BUCKET, SECRET_ACCESS_KEY
 from tests.storages import chunked, s3_storage
-from tests.wait import until, wait_for
+from tests.wait import PATIENCE_SECONDS, until, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ LARGE = b"x" * (2 * PART_BYTES + 1)
 
 def fetch(url: str) -> tuple[int, bytes, dict[str, str]]:
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - our own server
+        with urllib.request.urlopen(url, timeout=PATIENCE_SECONDS) as answer:  # noqa: S310 - our own server
             return answer.status, answer.read(), {name.lower(): value for name, value in answer.headers.items()}
     except urllib.error.HTTPError as error:
         with error:

@@ -13,7 +13,7 @@ import pytest
 from longtake.storage.incoming_folder import INCOMING
 from longtake.storage.local import LocalStorage
 from tests.storages import chunked
-from tests.wait import until
+from tests.wait import PATIENCE_SECONDS, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
@@ -32,7 +32,7 @@ class SilentDisk:
 
     def write(self, descriptor: int, data: Sequence[bytes]) -> int:
         self.descriptors.append(descriptor)
-        assert self.go_on.wait(60)
+        assert self.go_on.wait(PATIENCE_SECONDS)
         # A descriptor that was closed meanwhile is an error here, or another file's.
         return self._write(descriptor, data)
 
@@ -57,7 +57,7 @@ async def test_f31_names_are_resolved_and_objects_found_while_every_write_hangs(
         for number in range(50)
     ]
     await until(lambda: len(disk.descriptors) >= 8)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS / 2):
         assert await asyncio.get_running_loop().getaddrinfo("localhost", 80)
         assert await storage.facts(KEY) is None
     disk.go_on.set()
@@ -73,7 +73,7 @@ async def test_f31_whoever_is_stopped_does_not_wait_for_the_disk_and_the_disk_is
     copy = asyncio.create_task(storage.put_stream(KEY, chunked(b"x" * size), "", most_bytes=size))
     await until(lambda: bool(disk.descriptors))
     copy.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS / 2):
         with pytest.raises(asyncio.CancelledError):
             await copy
     [descriptor] = disk.descriptors
@@ -93,7 +93,7 @@ async def test_a_copy_that_is_stopped_before_its_turn_leaves_nothing(folder: Pat
     await until(lambda: len(disk.descriptors) >= 8)
     for copy in copies:
         copy.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS / 2):
         await asyncio.wait(copies)
     disk.go_on.set()
     await until(lambda: not list((folder / INCOMING).iterdir()))
@@ -109,7 +109,7 @@ async def test_a_file_is_not_closed_while_a_thread_reads_from_it(folder: Path, m
 
     def slowly(descriptor: int, length: int, offset: int) -> bytes:
         held.append(descriptor)
-        assert go_on.wait(20)
+        assert go_on.wait(PATIENCE_SECONDS)
         found = pread(descriptor, length, offset)
         seen.set()
         return found
@@ -119,7 +119,7 @@ async def test_a_file_is_not_closed_while_a_thread_reads_from_it(folder: Path, m
     await until(lambda: bool(held))
     file = os.fstat(held[0]).st_ino
     reading.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS / 2):
         with pytest.raises(asyncio.CancelledError):
             await reading
     assert _is_open(held[0], file)
@@ -136,7 +136,7 @@ async def test_a_file_whose_opening_was_not_waited_for_is_closed(folder: Path, m
 
     def slowly(path: Path, flags: int, mode: int = 0o777) -> int:
         begun.set()
-        assert go_on.wait(20)
+        assert go_on.wait(PATIENCE_SECONDS)
         held.append(open_file(path, flags, mode))
         return held[0]
 

@@ -16,7 +16,7 @@ from longtake.storage import NewObject
 from longtake.storage.incoming_folder import INCOMING, IncomingFolder
 from longtake.storage.local import LocalStorage
 from longtake.storage.whole_files import TOGETHER, WRITING
-from tests.wait import until
+from tests.wait import PATIENCE_SECONDS, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ class HeldDisk:
 
     def write(self, descriptor: int, pieces: Sequence[bytes]) -> int:
         self.writes += 1
-        assert self.go_on.wait(20)
+        assert self.go_on.wait(PATIENCE_SECONDS)
         if (number := self.refuses.get(bytes(pieces[0]))) is not None:
             raise OSError(number, os.strerror(number))
         return self._writev(descriptor, pieces)

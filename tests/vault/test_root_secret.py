@@ -12,6 +12,7 @@ import pytest
 from longtake.errors import SecretFileUnusable
 from longtake.settings import Settings
 from longtake.vault.root import RootSecret
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,7 +112,7 @@ def test_processes_that_start_at_once_share_one_secret(tmp_path: Path) -> None:
             assert process.stdin is not None
             process.stdin.write("\n")
             process.stdin.flush()
-        keys = {process.communicate(timeout=30)[0] for process in processes}
+        keys = {process.communicate(timeout=PATIENCE_SECONDS)[0] for process in processes}
     finally:
         for process in processes:
             process.kill()

@@ -6,6 +6,8 @@ NOTIFY inside a transaction takes a lock that all committing transactions share,
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -55,9 +57,9 @@ class PostgresqlSignals(Signals):
         self._pending.set()
         listening = self._listening
         if listening is not None:
-            # A query cancel wakes the listener from its wait at once.
-            with contextlib.suppress(psycopg.Error):
-                listening.cancel_safe(timeout=1.0)
+            # The listener waits in select: the end of its connection wakes it at once, nothing else from outside does.
+            with contextlib.suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(listening.fileno())) as same:
+                same.shutdown(socket.SHUT_RDWR)
         for thread in self._threads.values():
             thread.join(timeout=RECONNECT_SECONDS + 2.0)
 
