@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake import Database, Done, Engine, JobKind, Lane, Outcome, Retry, Snooze
-from longtake.engine.lane_store import lane_view, set_lane, slow_lane
+from longtake import Database, Done, Engine, JobKind, Lane, Outcome, Retry, Snooze, open_database
+from longtake.engine.lane_store import declare_lanes, lane_view, lock_lane, set_lane, slow_lane
+from longtake.engine.lanes import STALE_SECONDS
 from tests.engine.stage import (
     KIND,
     Stage,
@@ -19,12 +20,14 @@ from tests.engine.stage import (
     claim_lane,
     done,
     enqueue,
+    execute,
     finish,
     hire,
 )
+from tests.wait import wait_for
 
 if TYPE_CHECKING:
-    from longtake import Job
+    from longtake import Job, Transaction
     from tests.databases import StoppedClock
 
 
@@ -198,6 +201,22 @@ def test_a_clock_that_goes_back_an_hour_does_not_stop_the_lane(stopped_database:
     assert run(claim_lane, engine, "narrow", worker, 1) == []
     clock.advance(2.5)
     assert len(run(claim_lane, engine, "narrow", worker, 1)) == 1
+
+
+def test_a_transaction_that_stood_still_claims_nothing_from_a_lane(postgresql_url: str) -> None:
+    """By its time, permits that others were given since would lie ahead."""
+
+    def look(tx: Transaction, sleep: float) -> bool:
+        execute(tx, f"SELECT pg_sleep({sleep})")
+        return lock_lane(tx, "narrow") is not None
+
+    database = open_database(postgresql_url)
+    try:
+        database.run_blocking(declare_lanes, [Lane("narrow", max_running=1)])
+        assert database.run_blocking(look, STALE_SECONDS) is False
+        wait_for(lambda: database.run_blocking(look, 0.0), "a transaction that nothing held up")
+    finally:
+        database.close()
 
 
 @pytest.mark.parametrize("limits", [{"max_running": 2}, {"spacing": 0.1}])
