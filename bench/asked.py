@@ -27,8 +27,8 @@ def measure(url: str, folder: str) -> dict[str, dict[str, Any]]:
 
 
 async def measure_all(url: str, folder: str) -> dict[str, dict[str, Any]]:
-    from longtake.app.application import Application
     from longtake.db import open_database
+    from longtake.server.application import Application
     from longtake.settings import Settings
 
     database = open_database(url)

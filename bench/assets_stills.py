@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from longtake.frames.wishes import Wish
+    from longtake.adapters.decoder.request import Wish
 
 #: As the product asks its decoders; quality 1 of ffmpeg is what makes files of the same size as Pillow's 95.
 FILTER = "scale=960:540:force_original_aspect_ratio=increase,crop=960:540"
@@ -59,10 +59,10 @@ def spent() -> float:
 
 async def make_of_copies(folder: str, keys: list[str]) -> bytes:
     """Return the last of them."""
-    from longtake.assets.ranged import StoredFile
-    from longtake.frames.decoders import Decoders
+    from longtake.adapters.decoder.decoders import Decoders
+    from longtake.adapters.storage import open_storage
+    from longtake.capabilities.media.range_reader import StoredFile
     from longtake.settings import Settings
-    from longtake.storage import open_storage
 
     storage = open_storage(Settings(storage_url=f"file:{folder}"))
     decoders, picture = Decoders(1), b""
@@ -75,10 +75,10 @@ async def make_of_copies(folder: str, keys: list[str]) -> bytes:
 
 
 async def make_of_sources(urls: list[str]) -> None:
-    from longtake.assets.ranged import opened_source
-    from longtake.assets.spooling import Spools
-    from longtake.frames.decoders import Decoders
-    from longtake.net import HttpClient
+    from longtake.adapters.decoder.decoders import Decoders
+    from longtake.adapters.net import HttpClient
+    from longtake.capabilities.media.range_reader import opened_source
+    from longtake.capabilities.media.spool import Spools
 
     client, decoders, spools = HttpClient(allowed_addresses=["loopback"]), Decoders(1), Spools()
     try:
@@ -91,10 +91,17 @@ async def make_of_sources(urls: list[str]) -> None:
 
 
 def still() -> "Wish":
-    from longtake.assets import stills
-    from longtake.frames.wishes import Wish
+    from longtake.adapters.decoder.request import Wish
+    from longtake.capabilities.media import thumbnail_maker
 
-    return Wish("still", "video/mp4", stills.WIDTH, stills.HEIGHT, stills.QUALITY, stills.AT_SECONDS)
+    return Wish(
+        "still",
+        "video/mp4",
+        thumbnail_maker.WIDTH,
+        thumbnail_maker.HEIGHT,
+        thumbnail_maker.QUALITY,
+        thumbnail_maker.AT_SECONDS,
+    )
 
 
 def write_picture(folder: str, key: str, picture: str) -> None:

@@ -54,8 +54,8 @@ def write_grants(url: str, folder: str, users: list[str]) -> None:
 async def write_all(
     url: str, folder: str, remote_ids: list[str], first: float, spread: float, users: list[str] | None = None
 ) -> None:
-    from longtake.app.application import Application
     from longtake.db import open_database
+    from longtake.server.application import Application
     from longtake.settings import Settings
 
     database = open_database(url)
@@ -82,7 +82,7 @@ def user_of(number: int) -> str:
 
 
 def grant_credits(tx: "Transaction", users: list[str]) -> None:
-    from longtake.credits import grant
+    from longtake.services.credits import grant
 
     for user in users:
         grant(tx, user_id=user, amount=BALANCE, reason="bench", made_by="bench")
@@ -91,13 +91,13 @@ def grant_credits(tx: "Transaction", users: list[str]) -> None:
 def write_tasks(tx: "Transaction", engine: "Engine", remote_ids: list[str], delays: list[float], start: int) -> None:
     from sqlalchemy import insert
 
+    from longtake.capabilities.generation.kinds import POLL
+    from longtake.capabilities.generation.tables import submissions, tasks
     from longtake.clock import new_id
-    from longtake.credits.tables import credit_holds
-    from longtake.credits.transfers import Transfer, post
     from longtake.db.dialects import NOW
     from longtake.engine.jobs import JobRequest
-    from longtake.generation.kinds import POLL
-    from longtake.generation.tables import submissions, tasks
+    from longtake.services.credits.tables import credit_holds
+    from longtake.services.credits.transfers import Transfer, post
 
     rows = [task_row(remote, start + number) for number, remote in enumerate(remote_ids)]
     common = started(tx)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from bench.million_rows import AWAY, HEAVY
 
 if TYPE_CHECKING:
-    from longtake.app.application import Application
+    from longtake.capabilities.generation.views import Task
     from longtake.db import Transaction
-    from longtake.generation.views import Task
+    from longtake.server.application import Application
 
 EVERY_LANE = ("kie.submit", "kie.query", "gemini.submit", "gemini.query")
 
@@ -35,7 +35,7 @@ class Known:
 
 
 def look_around(tx: "Transaction") -> Known:
-    from longtake.generation.queries import Filter, list_tasks, unfinished_tasks
+    from longtake.capabilities.generation.queries import Filter, list_tasks, unfinished_tasks
 
     ended = list_tasks(tx, HEAVY, Filter(("completed",)), None, 1000)
     talk = next(task for task in ended if task.conversation_id is not None)
@@ -44,8 +44,8 @@ def look_around(tx: "Transaction") -> Known:
 
 def of_lists(known: Known) -> dict[str, Question]:
     """Return the lists by each filter, for the user who has the most tasks."""
-    from longtake.generation.queries import Filter, list_tasks
-    from longtake.web.snapshot import ENDED
+    from longtake.capabilities.generation.queries import Filter, list_tasks
+    from longtake.server.snapshot import ENDED
 
     talk = known.talk.conversation_id
     filters = {
@@ -70,13 +70,13 @@ def of_lists(known: Known) -> dict[str, Question]:
 
 def of_routes(known: Known) -> dict[str, Question]:
     """Return what other routes ask, and what comes with a request that is written."""
-    from longtake.asset_registry import assets_of_tasks
-    from longtake.conversations.store import count_unread, list_conversations
-    from longtake.generation.callbacks import find_addressee
-    from longtake.generation.creation import COUNT
-    from longtake.generation.queries import get_task, unfinished_tasks
-    from longtake.idempotency import FIND
-    from longtake.web.snapshot import take_snapshot
+    from longtake.capabilities.generation.callbacks import find_addressee
+    from longtake.capabilities.generation.new_task import COUNT
+    from longtake.capabilities.generation.queries import get_task, unfinished_tasks
+    from longtake.http.idempotency import FIND
+    from longtake.server.snapshot import take_snapshot
+    from longtake.services.assets import assets_of_tasks
+    from longtake.services.conversations.store import count_unread, list_conversations
 
     key = {"user_id": "user-1", "route": "images/generate", "key": known.unfinished[0].id}
     return {
@@ -94,17 +94,17 @@ def of_routes(known: Known) -> dict[str, Question]:
 
 def of_the_program(application: "Application", known: Known) -> dict[str, Question]:
     """Return what is asked on nobody's behalf."""
-    from longtake.generation.attaching import look_again
-    from longtake.generation.checking import read_unasked
-    from longtake.generation.estimates import _read
-    from longtake.generation.figures import _poll_delay, _unfinished, generation_figures, read_ended
-    from longtake.generation.lines import read_lines
-    from longtake.generation.outlook import _look
-    from longtake.generation.submissions import _running
-    from longtake.generation.sweeping import end_overdue
-    from longtake.generation.watching import _ended
-    from longtake.generation.watching import _unfinished as watched
-    from longtake.idempotency import forget_old_keys
+    from longtake.capabilities.generation.deadlines import end_overdue
+    from longtake.capabilities.generation.estimates import _read
+    from longtake.capabilities.generation.figures import _poll_delay, _unfinished, generation_figures, read_ended
+    from longtake.capabilities.generation.health_alerts import read_unasked
+    from longtake.capabilities.generation.lost_submits import look_again
+    from longtake.capabilities.generation.outlook import _look
+    from longtake.capabilities.generation.queue_position import read_lines
+    from longtake.capabilities.generation.submissions import _running
+    from longtake.capabilities.generation.watch import _ended
+    from longtake.capabilities.generation.watch import _unfinished as watched
+    from longtake.http.idempotency import forget_old_keys
 
     engine, providers = application.engine, application.capabilities.providers
     ids = [task.id for task in known.unfinished]

@@ -15,10 +15,10 @@ from bench.service import Service
 from bench.settled import sqlite_file
 
 if TYPE_CHECKING:
-    from longtake.app.application import Application
     from longtake.db import Database, Transaction
     from longtake.engine.jobs import Job
     from longtake.engine.outcomes import Outcome
+    from longtake.server.application import Application
 
 KIND = "bench.tell"
 APPLICATION = "bench.telling:register"

@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-ENGINE = ("src/longtake/engine/", "src/longtake/db/")
-SERVICE = ("src/longtake/app/", "src/longtake/web/", "src/longtake/operator/", "src/longtake/settings/")
-MEDIA = ("src/longtake/assets/", "src/longtake/asset_registry/", "src/longtake/storage/", "src/longtake/frames/")
+
+def _src(*folders: str) -> tuple[str, ...]:
+    return tuple(f"src/longtake/{folder}" for folder in folders)
+
+
+ENGINE = _src("engine/", "db/")
+SERVICE = _src("server/", "http/", "settings/")
+MEDIA = _src("capabilities/media/", "services/assets/", "adapters/storage/", "adapters/decoder/")
+SANDBOX = ("src/longtake_sandbox/",)
 
 
 @dataclass(frozen=True)
@@ -52,41 +58,44 @@ PROOFS = (
         "database",
         "a database that restarts, refuses, loses answers or has a full disk costs nothing but time",
         (*_faults("database_refuses", "database_restarted", "disk_full", "lost_answers"), "proofs/db/"),
-        60, (*ENGINE, "src/longtake/web/"),
+        60, (*ENGINE, *_src("http/")),
     ),
     Proof(
         "generation",
         "servers and workers killed at random: every accepted task ends once and is paid once",
         _faults("generation_kills"),
-        190, (*ENGINE, "src/longtake/generation/", "src/longtake/credits/", "src/longtake/providers/"),
+        190,
+        (
+            *ENGINE,
+            *_src("capabilities/generation/", "services/credits/", "services/provider_calls/", "adapters/providers/"),
+        ),
     ),
     Proof(
         "demo", "the demo runs as a newcomer starts it", ("proofs/demo/",), 25,
-        ("scripts/", "src/longtake/sandbox/", *SERVICE),
+        ("scripts/", *SANDBOX, *SERVICE),
     ),
     Proof(
         "scenes",
         "runs keep their provider's pace and survive kills",
         (*_faults("scene_pace"), "proofs/scenes/"),
-        60, ("src/longtake/scenes/", "src/longtake/engine/"),
+        60, _src("capabilities/scenes/", "engine/"),
     ),
     Proof(
         "catalogue",
         "syncs killed in the middle: every poster comes once, every title is found",
         _faults("catalogue_kills"),
-        75, ("src/longtake/catalogue/", "src/longtake/engine/"),
+        75, _src("capabilities/catalogue/", "engine/"),
     ),
     Proof("webhooks", "every event is delivered though servers are killed", ("proofs/webhooks/",), 60,
-          ("src/longtake/webhooks/", "src/longtake/live/", "src/longtake/engine/")),
+          _src("services/webhooks/", "services/live/", "engine/")),
     Proof("live", "streams survive killed, stopped and crashed servers, and slow readers", ("proofs/live/",), 90,
-          ("src/longtake/live/", "src/longtake/web/")),
+          _src("services/live/", "http/")),
     Proof("media", "copies, deletions and thumbnails survive kills, and hold on a real S3 server", ("proofs/assets/",),
           60, MEDIA),
     Proof("api", "the HTTP interface keeps its description's promises, whatever is sent", ("proofs/api/",), 180,
-          ("src/longtake/accounts/", "src/longtake/vault/", "src/longtake/conversations/",
-           "src/longtake/idempotency.py", *SERVICE)),
+          (*_src("services/accounts/", "services/vault/", "services/conversations/"), *SERVICE)),
     Proof("cli", "commands work through a server, without one, and after signals", ("proofs/service/",), 240,
-          ("src/longtake/cli/", "src/longtake/client/", "src/longtake/app/")),
+          _src("cli/", "client/", "server/")),
     Proof("client", "the JavaScript client loses no event, in a real browser with many tabs", ("proofs/client/",), 320,
           ("client/",)),
     Proof(
@@ -96,7 +105,7 @@ PROOFS = (
             "tests/engine/test_state_machine.py", "tests/engine/test_write_then_raise.py",
             "tests/credits/test_state_machine.py", "tests/live/test_any_order.py",
         ),
-        90, (*ENGINE, "src/longtake/credits/", "src/longtake/live/"), thorough=True,
+        90, (*ENGINE, *_src("services/credits/", "services/live/")), thorough=True,
     ),
     Proof("chaos", "an hour's worth of trouble in a minute, or for as long as --seconds says", _faults("chaos"), 100,
           ENGINE),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from longtake.adapters.storage import Storage, open_storage
 from longtake.clock import new_id
 from longtake.settings import Settings
-from longtake.storage import Storage, open_storage
 from tests.s3_server import ACCESS_KEY_ID, SECRET_ACCESS_KEY, S3Server
 
 if TYPE_CHECKING:

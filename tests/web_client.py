@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, FastAPI
 
-from longtake.accounts.caller import SCOPES_OF_ROLE, Caller
-from longtake.accounts.callers import current_caller
-from longtake.web.problems import install_handlers
-from longtake.web.validation import install_validation_handler
+from longtake.http.problems import install_handlers
+from longtake.http.validation import install_validation_handler
+from longtake.services.accounts.caller import SCOPES_OF_ROLE, Caller
+from longtake.services.accounts.callers import current_caller
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.storage.keys import reference_key
+from longtake.adapters.storage.keys import reference_key
 from tests.api.stage import Api, picture, place_for
 from tests.wait import wait_for
 

@@ -17,8 +17,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from longtake.accounts.minting import Expected, mint
-from longtake.catalogue.poster_urls import poster_hash
+from longtake.capabilities.catalogue.poster_urls import poster_hash
+from longtake.services.accounts.own_tokens import Expected, mint
 from proofs.faults.generation_processes import SECRET, Processes
 from tests.outside import plain_sql
 from tests.sandbox_process import running_sandbox

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Column, Integer, MetaData, Table, Text, insert
 
-import longtake.engine.duties
 import longtake.engine.leases
+import longtake.engine.maintenance
 from longtake import Done, Engine, Fail, JobKind, JobRequest, Retry, Snooze, Steps, Worker, open_database
-from longtake.app.stopping import StopSignal
 from longtake.clock import SystemClock
 from longtake.db.postgresql import PostgresqlDatabase
 from longtake.db.postgresql_session import SessionOptions
 from longtake.db.urls import postgresql_url
+from longtake.server.signals import StopSignal
 from proofs.faults.holding import Evidence, Plan, held, hold_claims_taken
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def build_engine(plan: Plan, evidence: Evidence) -> Engine:
         engine.queue.claim = held(engine.queue.claim, plan, evidence)  # type: ignore[method-assign]
     if plan.hold == "rescue":
         rescue = longtake.engine.leases.rescue
-        setattr(longtake.engine.duties, "rescue", held(rescue, plan, evidence))  # noqa: B010 - mypy sees no export
+        setattr(longtake.engine.maintenance, "rescue", held(rescue, plan, evidence))  # noqa: B010 - mypy sees no export
     return engine
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import aiohttp
 
-from longtake.accounts.minting import Expected, mint
+from longtake.services.accounts.own_tokens import Expected, mint
 from proofs.faults.generation_processes import SECRET
 
 if TYPE_CHECKING:

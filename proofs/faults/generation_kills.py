@@ -13,8 +13,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from longtake import Lane, open_database
-from longtake.credits import grant
 from longtake.engine.lane_store import set_lane
+from longtake.services.credits import grant
 from proofs.faults.generation_callers import USERS, Callers, Wish, make_wishes
 from proofs.faults.generation_processes import Processes
 from proofs.faults.generation_reckoning import reckon

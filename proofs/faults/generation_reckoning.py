@@ -11,8 +11,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from longtake import open_database
-from longtake.credits import audit
-from longtake.generation.kinds import OF_A_TASK
+from longtake.capabilities.generation.kinds import OF_A_TASK
+from longtake.services.credits import audit
 from proofs.faults.generation_books import Books
 from proofs.faults.generation_files import check_files
 from proofs.faults.generation_processes import SECRET

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from longtake.engine.hand import Hand
+from longtake.engine.executor import Hand
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,8 @@ import itertools
 from typing import TYPE_CHECKING
 
 from longtake import Lane, Worker
-from longtake.engine.duties import RESCUES_PER_LEASE
 from longtake.engine.leases import Seen, Witness
+from longtake.engine.maintenance import RESCUES_PER_LEASE
 from proofs.faults.runs import runs, starts_too_close
 from tests.databases import StoppedClock
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from longtake import Done
+from longtake.engine.drain import work_off
 from longtake.engine.leases import look_around
-from longtake.engine.working_off import work_off
 from tests.engine.stage import Stage, attempts, live
 
 if TYPE_CHECKING:

@@ -11,13 +11,14 @@ from joserfc import jwt
 from joserfc.jwk import OctKey
 from joserfc.jws import JWSRegistry
 
-from longtake.accounts.authenticator import Authenticator
-from longtake.accounts.minting import Expected
-from longtake.accounts.rates import RateLimits
-from longtake.accounts.tokens import SharedSecret, Tokens
 from longtake.clock import SystemClock
-from longtake.vault.vault import Vault
-from longtake.web import Readiness, Serving
+from longtake.server.readiness import Readiness
+from longtake.server.web import Serving
+from longtake.services.accounts.authenticator import Authenticator
+from longtake.services.accounts.own_tokens import Expected
+from longtake.services.accounts.rate_limits import RateLimits
+from longtake.services.accounts.tokens import SharedSecret, Tokens
+from longtake.services.vault.vault import Vault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import select, text
 
-from longtake.accounts.api_keys import (
+from longtake.clock import new_id
+from longtake.engine.events import read_events
+from longtake.errors import NotFound, StateConflict
+from longtake.services.accounts.api_keys import (
     MOST_KEYS,
     api_keys,
     create_key,
@@ -18,9 +21,6 @@ from longtake.accounts.api_keys import (
     note_use,
     revoke_key,
 )  # fmt: skip
-from longtake.clock import new_id
-from longtake.engine.events import read_events
-from longtake.errors import NotFound, StateConflict
 from tests.engine.stage import until_readable
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from joserfc.jwk import ECKey, OctKey, RSAKey
 
-from longtake.accounts.key_sets import PublishedKeys, from_file
-from longtake.accounts.minting import Expected
-from longtake.accounts.tokens import SharedSecret, Tokens
 from longtake.errors import Unauthorized
+from longtake.services.accounts.key_sets import PublishedKeys, from_file
+from longtake.services.accounts.own_tokens import Expected
+from longtake.services.accounts.tokens import SharedSecret, Tokens
 from tests.accounts.stage import SECRET, claims, signed
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ import pytest
 from sqlalchemy import update
 
 from longtake import Engine, open_database
-from longtake.accounts.api_keys import api_keys, create_key, list_keys, make_key, revoke_key
-from longtake.accounts.authenticator import Authenticator, build_authenticator
-from longtake.accounts.callers import Caller
+from longtake.adapters.net import HttpClient
 from longtake.clock import SystemClock
 from longtake.errors import DatabaseFull, Forbidden, KeySetUnavailable, Unauthorized
-from longtake.net import HttpClient
+from longtake.services.accounts.api_keys import api_keys, create_key, list_keys, make_key, revoke_key
+from longtake.services.accounts.authenticator import Authenticator, build_authenticator
+from longtake.services.accounts.callers import Caller
 from longtake.settings import Settings
 from tests.accounts.stage import SECRET, authenticator, claims, signed
 

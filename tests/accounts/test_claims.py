@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake.accounts.caller import SCOPES, Caller
-from longtake.accounts.claims import caller_of
-from longtake.accounts.minting import Expected, mint
-from longtake.accounts.tokens import SharedSecret, Tokens
 from longtake.errors import Forbidden, Unauthorized
+from longtake.services.accounts.caller import SCOPES, Caller
+from longtake.services.accounts.claims import caller_of
+from longtake.services.accounts.own_tokens import Expected, mint
+from longtake.services.accounts.tokens import SharedSecret, Tokens
 from tests.accounts.stage import SECRET, claims
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ import pytest
 from aiohttp import web
 from joserfc.jwk import ECKey, OctKey
 
-from longtake.accounts.key_sets import PublishedKeys, from_address, from_file, read_key_set
-from longtake.accounts.minting import Expected
-from longtake.accounts.tokens import Tokens
+from longtake.adapters.net import HttpClient
 from longtake.errors import ConnectFailed, KeySetUnavailable, NetError, Unauthorized
-from longtake.net import HttpClient
+from longtake.services.accounts.key_sets import PublishedKeys, from_address, from_file, read_key_set
+from longtake.services.accounts.own_tokens import Expected
+from longtake.services.accounts.tokens import Tokens
 from tests.accounts.stage import claims, signed
 
 if TYPE_CHECKING:

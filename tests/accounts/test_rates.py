@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.accounts.rates import RateLimits
 from longtake.errors import RateLimited
+from longtake.services.accounts.rate_limits import RateLimits
 
 if TYPE_CHECKING:
     from tests.databases import StoppedClock

@@ -9,7 +9,7 @@ import pytest
 from longtake import Engine, open_database
 from longtake.clock import SystemClock
 from longtake.engine.events import read_events
-from longtake.web import create_web
+from longtake.server.web import create_web
 from tests.accounts.stage import Answer, ask, authenticator, claims, serving, signed
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ import pytest
 from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict, Field
 
-from longtake.web.description import install_description
-from longtake.web.frame import BODY_LIMIT, Frame
-from longtake.web.problems import install_handlers
-from longtake.web.validation import install_validation_handler
+from longtake.http.description import install_description
+from longtake.http.problems import install_handlers
+from longtake.http.validation import install_validation_handler
+from longtake.server.middleware import BODY_LIMIT, Frame
 from tests.accounts.stage import ask
 
 UPLOAD_LIMIT = 3_000_000

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from PIL import Image
 
-from longtake.accounts.minting import Expected, mint
+from longtake.services.accounts.own_tokens import Expected, mint
 from tests.service.processes import Answer, Place, Server
 from tests.wait import PATIENCE_SECONDS
 

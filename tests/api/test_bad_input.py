@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake.web.frame import BODY_LIMIT
+from longtake.server.middleware import BODY_LIMIT
 from tests.api.stage import NOTHING, Api, assert_problem, picture
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import jsonschema_rs
 import pytest
 
 from longtake.errors import LongtakeError
-from longtake.problem_schema import BODY, CALLER, PROBLEMS
-from longtake.web.problems import HTTP_PROBLEMS, error_response
+from longtake.http.problem_schema import BODY, CALLER, PROBLEMS
+from longtake.http.problems import HTTP_PROBLEMS, error_response
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.accounts.rates import household
+from longtake.services.accounts.rate_limits import household
 from tests.api.stage import Api, place_for, token
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake import open_database
-from longtake.app.application import Application
 from longtake.clock import SystemClock
-from longtake.credits import grant
+from longtake.server.application import Application
+from longtake.server.web import create_api
+from longtake.services.credits import grant
 from longtake.settings import Settings
-from longtake.web.build import create_api
 from tests.accounts.stage import Answer, ask, claims, serving, signed
 from tests.api.stage import picture
 from tests.api.test_description import OPEN, examples, operations
@@ -33,14 +33,14 @@ ENDLESS = "/v1/events"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 #: Reads of what belongs to no user: titles, how long tasks and images take, jobs and lanes, the end of the log.
 UNBOUND = {
-    "longtake.catalogue.queries.get_title",
-    "longtake.catalogue.queries.list_titles",
-    "longtake.catalogue.queries.read_status",
-    "longtake.generation.estimates._read",
-    "longtake.generation.lines.read_lines",
-    "longtake.generation.outlook._look",
-    "longtake.scenes.outlook.look_at",
-    "longtake.web.snapshot.begin",
+    "longtake.capabilities.catalogue.queries.get_title",
+    "longtake.capabilities.catalogue.queries.list_titles",
+    "longtake.capabilities.catalogue.queries.read_status",
+    "longtake.capabilities.generation.estimates._read",
+    "longtake.capabilities.generation.queue_position.read_lines",
+    "longtake.capabilities.generation.outlook._look",
+    "longtake.capabilities.scenes.outlook.look_at",
+    "longtake.server.snapshot.begin",
 }
 
 

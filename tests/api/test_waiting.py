@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake.asset_registry import AssetView
-from longtake.generation.bodies import TaskAnswer
+from longtake.capabilities.generation.schemas import TaskAnswer
+from longtake.services.assets import AssetView
 from tests.api.stage import Api, place_for
 from tests.sandbox_process import running_sandbox
 from tests.wait import wait_for

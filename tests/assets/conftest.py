@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from longtake import Database
-    from longtake.storage import Storage
+    from longtake.adapters.storage import Storage
     from tests.s3_server import S3Server
 
 

@@ -13,16 +13,16 @@ from PIL import Image
 from sqlalchemy import select
 
 from longtake import Engine
-from longtake.asset_registry import THUMBNAIL
-from longtake.assets.cloudflare import CloudflareFrames
-from longtake.assets.jobs import MIRROR_LANE
-from longtake.assets.picture_rows import asset_pictures
-from longtake.assets.previews import PREVIEW_LANE, Previews
-from longtake.assets.stills import Stills
-from longtake.assets.thumbnails import THUMBNAIL_LANE, Thumbnails
+from longtake.adapters.decoder.decoders import Decoders
+from longtake.capabilities.media.cloudflare import CloudflareFrames
+from longtake.capabilities.media.mirror import MIRROR_LANE
+from longtake.capabilities.media.previews import PREVIEW_LANE, Previews
+from longtake.capabilities.media.thumbnail_maker import Stills
+from longtake.capabilities.media.thumbnail_store import asset_pictures
+from longtake.capabilities.media.thumbnails import THUMBNAIL_LANE, Thumbnails
 from longtake.engine.tables import jobs
-from longtake.frames.decoders import Decoders
-from longtake.sandbox.clips import clip
+from longtake.services.assets import THUMBNAIL
+from longtake_sandbox.clips import clip
 from tests.assets.stage import Source, Stage
 from tests.engine.stage import claim_lane, hire
 from tests.wait import until
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from longtake import Database, Job, Outcome, Transaction
-    from longtake.storage import Storage
+    from longtake.adapters.storage import Storage
     from tests.assets.test_mirror_storage import Between
 
 CLIP = clip("a fox in snow", "16:9", faststart=True)

@@ -11,13 +11,13 @@ import aiohttp
 import orjson
 
 from longtake import Engine
-from longtake.asset_registry import AssetLinks, NewAsset, find_assets, keep_bytes, register_asset
-from longtake.assets.jobs import MIRROR_LANE, Mirror
-from longtake.assets.references import References
-from longtake.assets.routes import build_routes
+from longtake.adapters.net import HttpClient
+from longtake.capabilities.media.mirror import MIRROR_LANE, Mirror
+from longtake.capabilities.media.references import References
+from longtake.capabilities.media.routes import build_routes
 from longtake.clock import SystemClock
-from longtake.net import HttpClient
-from longtake.web import create_web
+from longtake.server.web import create_web
+from longtake.services.assets import AssetLinks, NewAsset, find_assets, keep_bytes, register_asset
 from tests.accounts.stage import claims, serving, signed
 from tests.databases import StoppedClock
 from tests.http_server import answering
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from longtake import Database
-    from longtake.asset_registry import Asset
-    from longtake.storage import Storage
+    from longtake.adapters.storage import Storage
+    from longtake.services.assets import Asset
 
 SECRET = b"links are signed with this secret"
 REFERENCE_BYTES = 200_000

@@ -12,24 +12,24 @@ from aiohttp import web
 from sqlalchemy import insert, select
 
 from longtake import Engine
-from longtake.alerts import list_alerts
-from longtake.asset_registry import Asset, NewAsset, find_assets, register_asset
-from longtake.assets.jobs import MIRROR_LANE, Mirror
-from longtake.assets.sources import FreshSource
-from longtake.assets.sweeping import SWEEP, Sweeping
+from longtake.adapters.net import HttpClient
+from longtake.capabilities.media.mirror import MIRROR_LANE, Mirror
+from longtake.capabilities.media.sources import FreshSource
+from longtake.capabilities.media.stuck_copies import SWEEP, Sweeping
 from longtake.db.dialects import NOW, seconds_until
 from longtake.engine.control import hurry
 from longtake.engine.schedules import run_schedule
 from longtake.engine.tables import events, jobs
 from longtake.errors import LongtakeError
-from longtake.net import HttpClient
+from longtake.services.alerts import list_alerts
+from longtake.services.assets import Asset, NewAsset, find_assets, register_asset
 from tests.engine.stage import claim, claim_lane, finish, hire
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from longtake import Database, Job, JobKind, Outcome, Transaction
-    from longtake.storage import Storage
+    from longtake.adapters.storage import Storage
 
 USER = "alice"
 PNG = b"\x89PNG\r\n\x1a\n" + random.Random(1).randbytes(5000)

@@ -15,18 +15,18 @@ from aiohttp import web
 from sqlalchemy import text
 
 from longtake import Engine
-from longtake.asset_registry import THUMBNAIL, AssetLinks, NewAsset, register_asset
-from longtake.assets.adding import Adding, Wanted, likely_kind
-from longtake.assets.adding_routes import build_routes
-from longtake.assets.importing import read_import
-from longtake.assets.jobs import MIRROR_LANE, Mirror
-from longtake.assets.thumbnails import THUMBNAIL_LANE
+from longtake.adapters.net import HttpClient
+from longtake.capabilities.media.import_file import read_import
+from longtake.capabilities.media.import_routes import build_routes
+from longtake.capabilities.media.imports import Adding, Wanted, likely_kind
+from longtake.capabilities.media.mirror import MIRROR_LANE, Mirror
+from longtake.capabilities.media.thumbnails import THUMBNAIL_LANE
 from longtake.clock import SystemClock
 from longtake.engine.kinds import JobKind
 from longtake.engine.outcomes import Done
 from longtake.errors import ImportFileInvalid
-from longtake.net import HttpClient
-from longtake.web import create_web
+from longtake.server.web import create_web
+from longtake.services.assets import THUMBNAIL, AssetLinks, NewAsset, register_asset
 from tests.accounts.stage import serving
 from tests.assets.service import SECRET, Answer, token
 from tests.http_server import answering
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from longtake import Database, Job, Outcome
-    from longtake.storage import Storage
+    from longtake.adapters.storage import Storage
     from tests.assets.stage import Stage
 
 MOST = 5

@@ -8,18 +8,18 @@ import pytest
 from sqlalchemy import select, text, update
 
 from longtake import Done, Engine, Retry
-from longtake.alerts import Severity, list_alerts, raise_alert
-from longtake.asset_registry import MIRROR, NewAsset, assets, find_assets, keep_bytes, register_asset
-from longtake.asset_registry.removal import remove_assets
-from longtake.assets.deleting import Deleting
-from longtake.assets.deleting_routes import delete_asset
-from longtake.assets.jobs import MIRROR_LANE
+from longtake.adapters.storage.keys import preview_key, reference_key, thumbnail_key
+from longtake.adapters.storage.s3 import S3Storage
+from longtake.adapters.storage.s3_address import parse_s3_url
+from longtake.capabilities.media.mirror import MIRROR_LANE
+from longtake.capabilities.media.removal import Deleting
+from longtake.capabilities.media.removal_routes import delete_asset
 from longtake.clock import new_id
 from longtake.engine.tables import events, jobs
 from longtake.errors import NotFound, StateConflict
-from longtake.storage.keys import preview_key, reference_key, thumbnail_key
-from longtake.storage.s3 import S3Storage
-from longtake.storage.s3_address import parse_s3_url
+from longtake.services.alerts import Severity, list_alerts, raise_alert
+from longtake.services.assets import MIRROR, NewAsset, assets, find_assets, keep_bytes, register_asset
+from longtake.services.assets.removal import remove_assets
 from tests.assets.stage import PNG, USER, Stage
 from tests.engine.stage import claim, claim_lane, finish, hire
 from tests.storages import keys_in, local_storage
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from longtake import Database, Job, Outcome, Transaction
-    from longtake.storage import Storage
+    from longtake.adapters.storage import Storage
 
 
 class Removal:

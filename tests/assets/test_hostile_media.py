@@ -11,8 +11,8 @@ import pytest
 from aiohttp import web
 
 from longtake import Done, Worker
-from longtake.asset_registry import MIRROR
-from longtake.assets import ranged
+from longtake.capabilities.media import range_reader
+from longtake.services.assets import MIRROR
 from tests.assets.picture_stage import CLIP, PictureStage, by_parts, drawn, until_columns
 from tests.wait import PATIENCE_SECONDS
 
@@ -101,7 +101,7 @@ async def test_a12_to_a15_a_hostile_file_is_a_clear_failure_and_nothing_more(
 async def test_f46_a_file_without_end_is_left_at_the_limit(
     stage: PictureStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranged, "MOST_BYTES", 5_000_000)
+    monkeypatch.setattr(range_reader, "MOST_BYTES", 5_000_000)
     stage.source.files["/endless.mp4"] = endless
     asset_id = await stage.register("/endless.mp4", "video")
     await stage.run()
@@ -114,7 +114,7 @@ async def test_a_source_that_sends_a_byte_at_a_time_is_left_at_the_limit(
     stage: PictureStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Long enough for a busy machine to send the request; the file itself would take hours.
-    monkeypatch.setattr(ranged, "PART_SECONDS", 3.0)
+    monkeypatch.setattr(range_reader, "PART_SECONDS", 3.0)
     stage.source.files["/slow.mp4"] = dripping
     asset_id = await stage.register("/slow.mp4", "video")
     await stage.run()

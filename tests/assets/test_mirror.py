@@ -13,19 +13,19 @@ from aiohttp import web
 from sqlalchemy import delete, select
 
 from longtake import Cancelled, Done, Fail, Retry, Settlement, Worker
-from longtake.asset_registry import assets, find_assets
-from longtake.assets import copying
+from longtake.adapters.net import HttpClient
+from longtake.capabilities.media import copier
 from longtake.engine.control import request_cancel
 from longtake.engine.tables import jobs
 from longtake.errors import LeaseLost
-from longtake.net import HttpClient
+from longtake.services.assets import assets, find_assets
 from tests.assets.stage import MP4, PNG, USER, Stage, status
 from tests.engine.stage import until_read
 from tests.storages import keys_in
 
 if TYPE_CHECKING:
     from longtake import Database, Outcome, Transaction
-    from longtake.storage import Storage
+    from longtake.adapters.storage import Storage
     from tests.databases import StoppedClock
 
 LARGE = MP4 + random.Random(3).randbytes(11_000_000)
@@ -141,7 +141,7 @@ async def test_a_copy_that_takes_too_long_is_stopped_and_leaves_nothing(
         await asyncio.Event().wait()
         return answer
 
-    monkeypatch.setattr(copying, "seconds_for_try", lambda _role, _attempt: 0.2)
+    monkeypatch.setattr(copier, "seconds_for_try", lambda _role, _attempt: 0.2)
     quick_stage.source.files["/result.png"] = stall
     await quick_stage.register()
     outcome = await quick_stage.try_once()

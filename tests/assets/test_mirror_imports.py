@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from sqlalchemy import update
 
 from longtake import Done, Fail, Retry
-from longtake.asset_registry import assets, retry_mirror
-from longtake.storage.s3 import S3Storage
-from longtake.storage.s3_address import parse_s3_url
+from longtake.adapters.storage.s3 import S3Storage
+from longtake.adapters.storage.s3_address import parse_s3_url
+from longtake.services.assets import assets, retry_mirror
 from tests.assets.stage import MP4, PNG, Stage, status
 
 if TYPE_CHECKING:
     from longtake import Database, Transaction
-    from longtake.storage import Storage
+    from longtake.adapters.storage import Storage
     from tests.databases import StoppedClock
 
 

@@ -13,17 +13,17 @@ from aiohttp import web
 from sqlalchemy import select
 
 from longtake import Done, Worker
-from longtake.asset_registry import find_assets
-from longtake.engine import hand
+from longtake.engine import executor
 from longtake.engine.tables import events
 from longtake.errors import DatabaseUnavailable
+from longtake.services.assets import find_assets
 from tests.assets.stage import MP4, USER, Stage
 from tests.engine.stage import until_read
 
 if TYPE_CHECKING:
     from longtake import Database, Transaction
-    from longtake.asset_registry import Asset
-    from longtake.storage import Storage
+    from longtake.adapters.storage import Storage
+    from longtake.services.assets import Asset
 
 HALF = MP4 + b"x" * 2_000_000
 LARGE_CHUNK = b"y" * 1_000_000
@@ -54,7 +54,7 @@ async def test_v5_states_and_bytes_done_are_seen_in_the_row_and_told_to_its_user
             return find_assets(tx, [asset_id], USER)[asset_id]
 
         with monkeypatch.context() as without_pauses:
-            without_pauses.setattr(hand, "PROGRESS_SECONDS", 0.0)
+            without_pauses.setattr(executor, "PROGRESS_SECONDS", 0.0)
             half = await until_read(database, row, lambda found: found.bytes_done == len(HALF))
         assert (half.mirror_state, half.size, half.key) == ("downloading", 2 * len(HALF), None)
         go_on.set()

@@ -8,18 +8,23 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake import Done, Fail, Retry
-from longtake.asset_registry import retry_mirror
-from longtake.assets.patience import LAST_CHANCE_SECONDS, RENEW_SECONDS, seconds_for_try, wait_before_next_try
-from longtake.assets.sources import FreshSource
+from longtake.adapters.storage.s3 import S3Storage
+from longtake.adapters.storage.s3_address import parse_s3_url
+from longtake.capabilities.media.mirror_retry import (
+    LAST_CHANCE_SECONDS,
+    RENEW_SECONDS,
+    seconds_for_try,
+    wait_before_next_try,
+)
+from longtake.capabilities.media.sources import FreshSource
 from longtake.errors import ProviderUnavailable
-from longtake.storage.s3 import S3Storage
-from longtake.storage.s3_address import parse_s3_url
+from longtake.services.assets import retry_mirror
 from tests.assets.stage import PNG, Stage, status
 from tests.storages import keys_in
 
 if TYPE_CHECKING:
     from longtake import Database
-    from longtake.storage import Storage
+    from longtake.adapters.storage import Storage
     from tests.databases import StoppedClock
 
 CANARY = "canary-of-the-tests"

@@ -16,12 +16,12 @@ from aiohttp import web
 from yarl import URL
 
 from longtake import Done, Retry
-from longtake.assets import copying
-from longtake.assets.copying import Copier
+from longtake.adapters.storage.s3 import S3Storage
+from longtake.adapters.storage.s3_address import parse_s3_url
+from longtake.adapters.storage.temp_file import Incoming
+from longtake.capabilities.media import copier
+from longtake.capabilities.media.copier import Copier
 from longtake.clock import new_id
-from longtake.storage.incoming import Incoming
-from longtake.storage.s3 import S3Storage
-from longtake.storage.s3_address import parse_s3_url
 from tests.assets.stage import MP4, PNG, Stage
 from tests.s3_server import ACCESS_KEY_ID, BUCKET, SECRET_ACCESS_KEY
 from tests.storages import keys_in
@@ -161,7 +161,7 @@ async def test_f31_a_store_in_trouble_is_tried_again_and_the_asset_does_not_fail
 async def test_f31_a_store_that_is_silent_for_longer_than_a_try_is_not_held_against_the_source(
     sqlite_database: Database, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch, size: int, role: str
 ) -> None:
-    monkeypatch.setattr(copying, "seconds_for_try", lambda _role, _attempt: 1.0)
+    monkeypatch.setattr(copier, "seconds_for_try", lambda _role, _attempt: 1.0)
     async with Between(s3_server).running() as between:
         between.silent = True
         async with Stage(sqlite_database, between.storage(60.0)).open() as stage:
@@ -179,7 +179,7 @@ async def test_f31_a_folder_that_is_silent_is_not_held_against_the_source(
     quick_stage: Stage, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     go_on = threading.Event()
-    monkeypatch.setattr(copying, "seconds_for_try", lambda _role, _attempt: 1.0)
+    monkeypatch.setattr(copier, "seconds_for_try", lambda _role, _attempt: 1.0)
     monkeypatch.setattr(Incoming, "write", lambda *_: go_on.wait(PATIENCE_SECONDS))
     quick_stage.source.files["/clip.mp4"] = MP4 + bytes(size)
     asset_id = await quick_stage.register("/clip.mp4", "video")
@@ -194,7 +194,7 @@ async def test_f31_a_folder_that_is_silent_is_not_held_against_the_source(
 async def test_a_source_that_stalls_for_longer_than_a_try_counts(
     quick_stage: Stage, monkeypatch: pytest.MonkeyPatch, sent: int
 ) -> None:
-    monkeypatch.setattr(copying, "seconds_for_try", lambda _role, _attempt: 1.0)
+    monkeypatch.setattr(copier, "seconds_for_try", lambda _role, _attempt: 1.0)
 
     async def stall(request: web.Request) -> web.StreamResponse:
         answer = web.StreamResponse(headers={"Content-Length": "9000000"})

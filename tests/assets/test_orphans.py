@@ -11,15 +11,15 @@ import pytest
 from sqlalchemy import select
 
 from longtake import Done, Engine, Snooze
-from longtake.asset_registry import NewAsset, keep_bytes, register_asset
-from longtake.assets import orphans
-from longtake.assets.orphans import Orphans, Place
+from longtake.adapters.storage.keys import preview_key, reference_key, thumbnail_key
+from longtake.adapters.storage.local import LocalStorage
+from longtake.adapters.storage.storage import PART_BYTES
+from longtake.adapters.storage.temp_folder import INCOMING
+from longtake.capabilities.media import orphans
+from longtake.capabilities.media.orphans import Orphans, Place
 from longtake.clock import new_id
 from longtake.engine.tables import events
-from longtake.storage.incoming_folder import INCOMING
-from longtake.storage.keys import preview_key, reference_key, thumbnail_key
-from longtake.storage.local import LocalStorage
-from longtake.storage.storage import PART_BYTES
+from longtake.services.assets import NewAsset, keep_bytes, register_asset
 from tests.assets.stage import PNG, USER
 from tests.engine.stage import claim, finish, hire
 from tests.storages import KINDS, chunked, keys_in, local_storage, s3_storage
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from longtake import Database, Transaction
-    from longtake.storage import Facts, Storage
+    from longtake.adapters.storage import Facts, Storage
     from tests.s3_server import S3Server
 
 DAY = timedelta(hours=24)
@@ -202,9 +202,9 @@ async def begin(server: S3Server, folder: str) -> None:
 
 
 async def test_f33_a_store_that_refuses_to_show_uploads_is_told_of(s3_server: S3Server) -> None:
+    from longtake.adapters.storage.s3 import S3Storage
+    from longtake.adapters.storage.s3_address import parse_s3_url
     from longtake.errors import StorageRefused, StorageUnavailable
-    from longtake.storage.s3 import S3Storage
-    from longtake.storage.s3_address import parse_s3_url
 
     refused = s3_storage(s3_server, secret="canary-secret-of-the-tests")
     with pytest.raises(StorageRefused) as caught:
@@ -219,8 +219,8 @@ async def test_f33_a_store_that_refuses_to_show_uploads_is_told_of(s3_server: S3
 async def test_without_keys_of_ones_own_uploads_are_left_to_the_bucket(
     s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from longtake.storage.s3 import S3Storage
-    from longtake.storage.s3_address import parse_s3_url
+    from longtake.adapters.storage.s3 import S3Storage
+    from longtake.adapters.storage.s3_address import parse_s3_url
 
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name, raising=False)

@@ -8,9 +8,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from sqlalchemy import insert, update
 
-from longtake.asset_registry import assets
-from longtake.assets.picture_rows import asset_pictures
-from longtake.storage.keys import preview_key, thumbnail_key
+from longtake.adapters.storage.keys import preview_key, thumbnail_key
+from longtake.capabilities.media.thumbnail_store import asset_pictures
+from longtake.services.assets import assets
 from tests.assets.picture_stage import drawn
 from tests.assets.stage import MP4
 

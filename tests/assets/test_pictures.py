@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from PIL import Image
 
-from longtake.assets.pictures import picture_size
+from longtake.adapters.storage.media import JPEG, MEDIA_TYPES, PNG, WEBP, MediaType
+from longtake.capabilities.media.image_size import picture_size
 from longtake.errors import MediaRefused
-from longtake.storage.media import JPEG, MEDIA_TYPES, PNG, WEBP, MediaType
 
 FORMS: list[tuple[MediaType, dict[str, Any]]] = [
     (PNG, {"format": "PNG"}),

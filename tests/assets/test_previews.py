@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 
 from longtake import Cancelled, Done, Fail, Retry, Snooze
-from longtake.asset_registry import MIRROR, PREVIEW, assets
-from longtake.assets import previews
-from longtake.frames.decoders import Decoders
+from longtake.adapters.decoder.decoders import Decoders
+from longtake.capabilities.media import previews
+from longtake.services.assets import MIRROR, PREVIEW, assets
 from tests.assets.picture_stage import CLIP, PictureStage, by_parts
 
 if TYPE_CHECKING:

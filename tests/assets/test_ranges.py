@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longtake.byte_ranges import RangeNotSatisfiable, wanted_range
+from longtake.http.ranges import RangeNotSatisfiable, wanted_range
 
 
 @pytest.mark.parametrize(

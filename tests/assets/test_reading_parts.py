@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.assets import ranged
-from longtake.assets.ranged import FIRST_PART, StoredFile, opened_source
-from longtake.assets.spooling import Spools
+from longtake.adapters.net import HttpClient
+from longtake.adapters.storage.local import LocalStorage
+from longtake.capabilities.media import range_reader
+from longtake.capabilities.media.range_reader import FIRST_PART, StoredFile, opened_source
+from longtake.capabilities.media.spool import Spools
 from longtake.errors import DecodersBusy, StorageUnavailable
-from longtake.net import HttpClient
-from longtake.storage.local import LocalStorage
 from tests.assets.stage import Source
 from tests.wait import PATIENCE_SECONDS, until
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from longtake.storage import Storage
+    from longtake.adapters.storage import Storage
 
 KEY = "results/one/token.mp4"
 BODY = random.Random(8).randbytes(3_000_000)
@@ -34,7 +34,7 @@ async def test_a_store_that_stalls_in_the_middle_is_our_own_trouble(
 ) -> None:
     await folder_storage.put(KEY, bytes(1_000_000), "video/mp4")
     file = await StoredFile.open(folder_storage, KEY)
-    monkeypatch.setattr(ranged, "OPENING_SECONDS", 0.2)
+    monkeypatch.setattr(range_reader, "OPENING_SECONDS", 0.2)
 
     async def silent(*_arguments: object) -> AsyncIterator[bytes]:
         await asyncio.sleep(3600)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from PIL import Image
 
-from longtake.asset_registry import NewAsset, keep_bytes, reference_for_provider
-from longtake.assets.references import check_reference
+from longtake.capabilities.media.references import check_reference
 from longtake.errors import AssetGone, MediaRefused
+from longtake.services.assets import NewAsset, keep_bytes, reference_for_provider
 from tests.assets.service import REFERENCE_BYTES, Service, token
 from tests.assets.stage import MP4, PNG
 from tests.storages import keys_in
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from longtake import Database
-    from longtake.storage import Storage
+    from longtake.adapters.storage import Storage
 
 
 def picture(form: str = "PNG", size: tuple[int, int] = (80, 100)) -> bytes:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import text
 
-from longtake.asset_registry import NewAsset, assets_of_tasks, find_assets, register_assets, show_asset
-from longtake.asset_registry.views import SAVE_STATES
 from longtake.clock import new_id
+from longtake.services.assets import NewAsset, assets_of_tasks, find_assets, register_assets, show_asset
+from longtake.services.assets.schemas import SAVE_STATES
 from tests.assets.stage import USER, Stage
 
 if TYPE_CHECKING:

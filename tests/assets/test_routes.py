@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from longtake.asset_registry import NewAsset, register_asset
 from longtake.clock import new_id
+from longtake.services.assets import NewAsset, register_asset
 from tests.assets.service import Service
 from tests.assets.stage import MP4, PNG
 from tests.storages import s3_storage

@@ -15,14 +15,14 @@ from PIL import Image
 from sqlalchemy import delete, update
 
 from longtake import Done, Fail, Retry, Snooze, Worker, open_database
-from longtake.app import Application
-from longtake.asset_registry import MIRROR, PREVIEW, THUMBNAIL, assets
-from longtake.assets import ranged, thumbnails
+from longtake.adapters.decoder.decoders import Decoders
+from longtake.adapters.storage.s3 import S3Storage
+from longtake.adapters.storage.s3_address import parse_s3_url
+from longtake.capabilities.media import range_reader, thumbnails
 from longtake.errors import SettingsError
-from longtake.frames.decoders import Decoders
+from longtake.server.application import Application
+from longtake.services.assets import MIRROR, PREVIEW, THUMBNAIL, assets
 from longtake.settings import Settings
-from longtake.storage.s3 import S3Storage
-from longtake.storage.s3_address import parse_s3_url
 from tests.assets.picture_stage import CLIP, PictureStage, by_parts, drawn, until_columns
 from tests.assets.stage import status
 from tests.frames.test_decoders import noisy_film
@@ -262,7 +262,7 @@ async def test_v6_a_file_that_fails_is_given_up_after_three_tries_whatever_comes
 async def test_a_source_that_is_too_slow_for_a_decoder_to_wait_is_left_to_the_copy(
     stage: PictureStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranged, "SLOWEST_SECONDS", 0.2)
+    monkeypatch.setattr(range_reader, "SLOWEST_SECONDS", 0.2)
     whole, never = by_parts(noisy_film(2, (640, 360), faststart=True)), asyncio.Event()
 
     async def slow_after_the_first_part(request: web.Request) -> web.StreamResponse:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from longtake.assets.health import fix_stuck, media_failures, media_health, stuck_media
-from longtake.assets.own_address import note_own_address
+from longtake.capabilities.media.health import fix_stuck, media_failures, media_health, stuck_media
+from longtake.capabilities.media.own_address import note_own_address
 from tests.databases import as_administrator
 from tests.db.applications import Application, application, declare_kinds
 from tests.wait import PATIENCE_SECONDS

@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from longtake.catalogue import routes as catalogue_routes
-from longtake.catalogue import serving as poster_routes
+from longtake.capabilities.catalogue import poster_routes
+from longtake.capabilities.catalogue import routes as catalogue_routes
 from longtake.clock import SystemClock
-from longtake.web.build import create_api
+from longtake.server.web import create_api
 from tests.accounts.stage import Answer, ask, claims, serving, signed
 
 if TYPE_CHECKING:

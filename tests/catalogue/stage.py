@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 from sqlalchemy import Float, literal, select, text, update
 
-from longtake.catalogue.poster_urls import poster_hash
-from longtake.catalogue.tables import KINDS, posters
+from longtake.capabilities.catalogue.poster_urls import poster_hash
+from longtake.capabilities.catalogue.tables import KINDS, posters
 from longtake.db.dialects import later, seconds_until
 from longtake.engine.control import pause_kind
 from longtake.engine.lane_store import lane_view

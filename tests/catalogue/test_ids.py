@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake.catalogue.queries import Filter
-from longtake.catalogue.tables import SEARCH, SYNC, SYNC_IDS, YEAR
+from longtake.capabilities.catalogue.queries import Filter
+from longtake.capabilities.catalogue.tables import SEARCH, SYNC, SYNC_IDS, YEAR
 from longtake.errors import InvalidTitle, NotFound
-from longtake.provider_lanes import try_lanes_again
+from longtake.services.provider_calls.lanes import try_lanes_again
 from tests.catalogue.stage import DAY, FEW, WEEK, CatalogueStudio, given, sought
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from longtake.catalogue.new_titles import NewTitle, check_title, merged
+from longtake.capabilities.catalogue.new_titles import NewTitle, check_title, merged
 from longtake.errors import InvalidText, InvalidTitle, LongtakeError, PosterPathInvalid
 
 

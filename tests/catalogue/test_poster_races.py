@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake.catalogue.new_titles import NewTitle
-from longtake.catalogue.removing import remove_title
-from longtake.catalogue.tables import POSTER
-from longtake.catalogue.writing import write_titles
+from longtake.capabilities.catalogue.new_titles import NewTitle
+from longtake.capabilities.catalogue.removal import remove_title
+from longtake.capabilities.catalogue.tables import POSTER
+from longtake.capabilities.catalogue.titles import write_titles
 from tests.catalogue.stage import CatalogueStudio
 from tests.engine.stage import finish
 from tests.outside import SQLITE

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
-from longtake.catalogue import fetching
-from longtake.catalogue.tables import POSTER
+from longtake.capabilities.catalogue import poster_fetcher
+from longtake.capabilities.catalogue.tables import POSTER
 from tests.assets.stage import Source, status
 from tests.catalogue.stage import CatalogueStudio, picture
 from tests.s3_server import ACCESS_KEY_ID, BUCKET, SECRET_ACCESS_KEY
@@ -187,7 +187,7 @@ async def test_f36_f39_what_may_pass_is_tried_three_times_and_then_rests_for_an_
 async def test_f30_a_server_that_says_nothing_is_left_after_its_time(
     studio: CatalogueStudio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetching, "SECONDS", 0.5)
+    monkeypatch.setattr(poster_fetcher, "SECONDS", 0.5)
     studio.sandbox.faults("hang", route="image", times=1)
     title_id = await with_poster(studio, studio.truth("exact")["cover_url"])
     await studio.until_rest()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake.catalogue.tables import CALENDAR, SYNC
+from longtake.capabilities.catalogue.tables import CALENDAR, SYNC
 from tests.catalogue.service import Service
 from tests.catalogue.stage import CatalogueStudio, given
 

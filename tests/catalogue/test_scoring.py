@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from longtake.catalogue.names import fold
-from longtake.catalogue.scoring import (
+from longtake.adapters.providers.tmdb import Show
+from longtake.capabilities.catalogue.match_score import (
     CANDIDATES_MOST,
     MARGIN,
     WORTH_A_LOOK,
@@ -19,7 +19,7 @@ from longtake.catalogue.scoring import (
     rank,
     worth_a_look,
 )
-from longtake.providers.tmdb import Show
+from longtake.capabilities.catalogue.names import fold
 
 NAME = "放課後の幼馴染奇譚"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake.catalogue.tables import SEARCH, SYNC, SYNC_IDS, YEAR
+from longtake.capabilities.catalogue.tables import SEARCH, SYNC, SYNC_IDS, YEAR
 from tests.catalogue.stage import sought
 
 if TYPE_CHECKING:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, cast
 
-from longtake.catalogue.locks import make_posters
-from longtake.catalogue.syncing import BUSY_SECONDS, Syncing
-from longtake.catalogue.tables import POSTER, SEARCH, SYNC, SYNC_IDS, SYNC_POSTERS
-from longtake.catalogue.writing import request_sync
+from longtake.capabilities.catalogue.locks import make_posters
+from longtake.capabilities.catalogue.sync import BUSY_SECONDS, Syncing
+from longtake.capabilities.catalogue.tables import POSTER, SEARCH, SYNC, SYNC_IDS, SYNC_POSTERS
+from longtake.capabilities.catalogue.titles import request_sync
 from longtake.engine.kinds import JobKind
 from longtake.engine.outcomes import Done, Outcome
 from tests.engine.stage import build, claim, done, finish, hire
 
 if TYPE_CHECKING:
     from longtake import Database
+    from longtake.adapters.providers.tmdb import Tmdb
     from longtake.engine.engine import Engine
     from longtake.engine.jobs import Job
-    from longtake.providers.tmdb import Tmdb
     from tests.databases import StoppedClock
 
 

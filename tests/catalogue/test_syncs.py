@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import text
 
-from longtake.catalogue.queries import Filter
-from longtake.catalogue.tables import CALENDAR, POSTER, SEARCH, SYNC, SYNC_IDS, SYNC_POSTERS, YEAR
+from longtake.capabilities.catalogue.queries import Filter
+from longtake.capabilities.catalogue.tables import CALENDAR, POSTER, SEARCH, SYNC, SYNC_IDS, SYNC_POSTERS, YEAR
 from longtake.engine.leases import rescue
 from tests.catalogue.stage import DAY, FEW, HOUR, CatalogueStudio, given
 from tests.engine.stage import hire
@@ -202,8 +202,8 @@ async def test_a_list_that_cannot_be_had_keeps_only_those_waiting_that_need_it(s
 async def test_a_walk_that_has_waited_long_enough_for_a_list_goes_on_behind_those_who_need_it(
     studio: CatalogueStudio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longtake.catalogue.syncing.YEARS_LOOKS", 20)
-    monkeypatch.setattr("longtake.catalogue.syncing.CHUNK", 2)
+    monkeypatch.setattr("longtake.capabilities.catalogue.sync.YEARS_LOOKS", 20)
+    monkeypatch.setattr("longtake.capabilities.catalogue.sync.CHUNK", 2)
     bad, others = apart(studio)
     needing = f"first_air_date_year={bad['year']}"
     rule = studio.sandbox.faults("status", status=503, route="discover", query_contains=needing)
@@ -314,7 +314,7 @@ async def test_m6_shut_down_nothing_begins_and_what_waits_goes_on_after_a_start(
 async def test_m6_a_shutdown_waits_for_what_is_under_way_and_says_when_that_takes_too_long(
     studio: CatalogueStudio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longtake.catalogue.service.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("longtake.capabilities.catalogue.service.LOOK_SECONDS", 0.01)
     await studio.catalogue.trigger_sync()
     [job] = await studio.claim_kind(SYNC)
     assert not await studio.catalogue.shutdown(0.05)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from longtake.catalogue.tables import SUBJECT, YEAR
+from longtake.capabilities.catalogue.tables import SUBJECT, YEAR
 from tests.catalogue.stage import DAY, HOUR, given, picture
 
 if TYPE_CHECKING:

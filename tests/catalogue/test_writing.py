@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import text
 
 from longtake import open_database
-from longtake.catalogue.new_titles import NewTitle
-from longtake.catalogue.tables import POSTER, SUBJECT, SYNC
-from longtake.catalogue.writing import request_sync, write_titles
+from longtake.capabilities.catalogue.new_titles import NewTitle
+from longtake.capabilities.catalogue.tables import POSTER, SUBJECT, SYNC
+from longtake.capabilities.catalogue.titles import request_sync, write_titles
 from tests.catalogue.stage import given
 from tests.engine.stage import finish
 from tests.outside import SQLITE

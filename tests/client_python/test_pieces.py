@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from longtake.client import DownloadFailed, LongtakeApiError, ServerUnreachable
-from longtake.client.choosing import choose_model
 from longtake.client.event_stream import EventStream
+from longtake.client.model_choice import choose_model
 from longtake.client.part_file import PartFile, is_same_file
 from longtake.client.patience import Patience
 from longtake.client.wire import query, server_address

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from longtake.clock import new_id
-from longtake.conversations import FinishedMessage, create_conversation, open_placeholder
 from longtake.engine.tables import events
+from longtake.services.conversations import FinishedMessage, create_conversation, open_placeholder
 
 if TYPE_CHECKING:
     from longtake import Transaction

@@ -11,7 +11,8 @@ import pytest
 from sqlalchemy import text
 
 from longtake.clock import new_id
-from longtake.conversations import (
+from longtake.errors import InvalidText, NotFound
+from longtake.services.conversations import (
     FinishedMessage,
     finish_messages,
     get_conversation,
@@ -19,7 +20,6 @@ from longtake.conversations import (
     list_messages,
     mark_read,
 )
-from longtake.errors import InvalidText, NotFound
 from tests.conversations.stage import ask, talk, told
 
 if TYPE_CHECKING:

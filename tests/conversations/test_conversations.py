@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake.clock import new_id
-from longtake.conversations import (
+from longtake.errors import InvalidText, NotFound
+from longtake.services.conversations import (
     add_message,
     create_conversation,
     get_conversation,
@@ -16,12 +17,11 @@ from longtake.conversations import (
     mark_read,
     rename_conversation,
 )
-from longtake.errors import InvalidText, NotFound
 from tests.conversations.stage import talk, told
 
 if TYPE_CHECKING:
     from longtake import Database
-    from longtake.conversations.store import Cursor
+    from longtake.http.paging import Cursor
     from tests.databases import StoppedClock
 
 

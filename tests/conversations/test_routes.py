@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake.clock import new_id
-from longtake.conversations import finish_messages
-from longtake.conversations.cursors import read_cursor, write_cursor
-from longtake.conversations.routes import build_routes
 from longtake.errors import InvalidCursor
+from longtake.http.paging import read_cursor, write_cursor
+from longtake.services.conversations import finish_messages
+from longtake.services.conversations.routes import build_routes
 from tests.conversations.stage import ask, talk
 from tests.web_client import Client
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select, text
 
 from longtake.clock import new_id
-from longtake.credits import Transfer, grant, hold
 from longtake.engine.tables import events
+from longtake.services.credits import Transfer, grant, hold
 
 if TYPE_CHECKING:
     from longtake import Transaction

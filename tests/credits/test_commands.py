@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake import migrate_up, open_database
-from longtake.credits import capture
+from longtake.services.credits import capture
 from tests.credits.stage import begin, end_task, give
 
 if TYPE_CHECKING:

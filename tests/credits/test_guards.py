@@ -9,9 +9,9 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from longtake import open_database
-from longtake.credits import audit, balance, capture, history
 from longtake.db.dialects import SQLITE
 from longtake.errors import RightsMissing
+from longtake.services.credits import audit, balance, capture, history
 from tests.credits.stage import begin, end_task, give
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from longtake.credits import capture, history, release
+from longtake.services.credits import capture, history, release
 from tests.credits.stage import begin, give
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake.clock import new_id
-from longtake.credits import (
+from longtake.errors import InsufficientCredits, InvalidAmount, InvalidText, NotFound, StateConflict
+from longtake.services.credits import (
     Balance,
     Ended,
     audit,
@@ -20,9 +21,8 @@ from longtake.credits import (
     release,
     withdraw,
 )
-from longtake.credits.balances import BALANCE_LIMIT
-from longtake.credits.transfers import AMOUNT_LIMIT
-from longtake.errors import InsufficientCredits, InvalidAmount, InvalidText, NotFound, StateConflict
+from longtake.services.credits.balances import BALANCE_LIMIT
+from longtake.services.credits.transfers import AMOUNT_LIMIT
 from tests.credits.stage import begin, end_task, give, kinds, sums, told
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def test_the_largest_amount_works_and_a_balance_has_an_end(database: Database, m
     database.run_blocking(give, "ada", AMOUNT_LIMIT)
 
     limit = 5 * AMOUNT_LIMIT
-    monkeypatch.setattr("longtake.credits.balances.BALANCE_LIMIT", limit)
+    monkeypatch.setattr("longtake.services.credits.balances.BALANCE_LIMIT", limit)
     for _ in range(4):
         database.run_blocking(give, "ada", AMOUNT_LIMIT)
     with pytest.raises(InvalidAmount, match="Nobody can have more"):

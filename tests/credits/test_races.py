@@ -7,8 +7,8 @@ import itertools
 from typing import TYPE_CHECKING
 
 from longtake.clock import new_id
-from longtake.credits import Balance, audit, balance, capture, end_holds, refund, release
 from longtake.errors import InsufficientCredits, StateConflict
+from longtake.services.credits import Balance, audit, balance, capture, end_holds, refund, release
 from tests.credits.stage import begin, end_task, give, kinds
 
 if TYPE_CHECKING:

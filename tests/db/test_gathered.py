@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.gathered import Gathered
+from longtake.batch_loader import Gathered
 from tests.db.notes import add_note, read_notes
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from longtake import migrate_up, open_database
-from longtake.app.opening import open_for_service
 from longtake.db.role_setup import Found, Wanted, missing_steps, set_up_roles
 from longtake.engine.events import append_event, read_events
 from longtake.errors import DatabaseUnavailable, RightsMissing, RoleTooPowerful, SettingsError
+from longtake.server.open_database import open_for_service
 from longtake.settings import Settings
 from tests.databases import as_administrator
 from tests.db.bare_server import BareServer

@@ -10,8 +10,8 @@ from sqlalchemy import text
 
 from longtake import Database, Engine, JobKind, JobRequest, Lane, Priority
 from longtake.clock import new_id
+from longtake.engine.claim_timer import Rhythm
 from longtake.engine.queue import QueueName
-from longtake.engine.rhythm import Rhythm
 from tests.engine.stage import KIND, build, claim, done, enqueue, hire, live
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from longtake import Database, Done, Outcome
-from longtake.engine import hand as hand_module
+from longtake.engine import executor as hand_module
 from longtake.errors import LeaseLost
 from tests.engine.stage import Stage, add_effect, claim, effects, hire
 

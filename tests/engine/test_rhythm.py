@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from longtake import JobKind
+from longtake.engine.claim_timer import LINGER_SECONDS, Rhythm
 from longtake.engine.claims import Claim
 from longtake.engine.queue import Head, QueueName
-from longtake.engine.rhythm import LINGER_SECONDS, Rhythm
 from tests.databases import StoppedClock
 from tests.engine.stage import KIND, done
 from tests.wait import PATIENCE_SECONDS

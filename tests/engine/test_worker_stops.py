@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake import Cancelled, Database, Done, Lane, Outcome, Snooze, Worker
-from longtake.engine import hand as hand_module
+from longtake.engine import executor as hand_module
 from longtake.engine import worker as worker_module
 from longtake.engine.claims import Claim
-from longtake.engine.hand import StopReason
+from longtake.engine.executor import StopReason
 from longtake.engine.leases import look_around, register_worker
 from tests.engine.stage import Stage, attempts, claim, live, wait_stubbornly
 from tests.wait import PATIENCE_SECONDS

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake.clock import new_id
+from longtake.engine.drain import outstanding, work_off
 from longtake.engine.leases import register_worker
-from longtake.engine.working_off import outstanding, work_off
 from longtake.errors import DatabaseUnavailable
 from tests.engine.stage import Stage, build
 from tests.wait import PATIENCE_SECONDS

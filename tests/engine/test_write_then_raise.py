@@ -14,7 +14,8 @@ import pytest
 from sqlalchemy import select, text
 
 from longtake import Database, Done, Engine, JobKind, JobRequest, Lane, Outcome, Retry, Settlement, Snooze, Steps
-from longtake.engine import lane_pump, persistence
+from longtake.db import retry
+from longtake.engine import lane_claimer
 from longtake.engine import worker as worker_module
 from longtake.engine.tables import job_attempts, jobs, jobs_ended
 from longtake.errors import DatabaseUnavailable
@@ -115,7 +116,7 @@ async def persistently(call: Callable[[], Any]) -> Any:
 async def test_every_effect_is_there_once_and_nothing_is_lost_or_stuck(
     database: Database, seed: int, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (persistence, worker_module, lane_pump):
+    for module in (retry, worker_module, lane_claimer):
         monkeypatch.setattr(module, "PAUSE_SECONDS", 0.01)
     await database.run(make_effects)
     forgetful = ForgetfulDatabase(database, seed, after=after)

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from longtake.adapters.decoder.confinement import MACHINES
+from longtake.adapters.decoder.decoder import Whole
+from longtake.adapters.decoder.decoders import Decoders
+from longtake.adapters.decoder.request import Wish
 from longtake.errors import MediaRefused
-from longtake.frames.confinement import MACHINES
-from longtake.frames.decoder import Whole
-from longtake.frames.decoders import Decoders
-from longtake.frames.wishes import Wish
 
 PROGRAM = """
 import os, resource, socket
-from longtake.frames import child
-from longtake.frames.decoding import load_decoders
+from longtake.adapters.decoder import child
+from longtake.adapters.decoder.frames import load_decoders
 child.limit_process()
 load_decoders()
 child.open_nothing_more()

@@ -16,13 +16,13 @@ import pytest
 import pytest_asyncio
 from PIL import Image
 
+from longtake.adapters.decoder import decoder as parent
+from longtake.adapters.decoder.block_reader import BLOCK
+from longtake.adapters.decoder.decoder import Whole
+from longtake.adapters.decoder.decoders import Decoders
+from longtake.adapters.decoder.request import MOST_PIXELS, Wish
 from longtake.errors import ConnectionLost, DecoderFailed, DecodersBusy, MediaRefused
-from longtake.frames import decoder as parent
-from longtake.frames.decoder import Whole
-from longtake.frames.decoders import Decoders
-from longtake.frames.reading import BLOCK
-from longtake.frames.wishes import MOST_PIXELS, Wish
-from longtake.sandbox.clips import clip, film
+from longtake_sandbox.clips import clip, film
 from tests.wait import PATIENCE_SECONDS
 
 STILL = Wish("still", "video/mp4")
@@ -288,7 +288,7 @@ def _children() -> list[int]:
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
             except OSError:
                 continue
-            if parent == os.getpid() and b"longtake.frames.child" in command:
+            if parent == os.getpid() and b"longtake.adapters.decoder.child" in command:
                 found.append(int(entry.name))
     return found
 
@@ -336,7 +336,7 @@ async def test_what_goes_along_and_is_no_picture_is_refused(decoders: Decoders, 
 
 GREEDY_CHILD = """
 import sys
-from longtake.frames.messages import pack, receive
+from longtake.adapters.decoder.messages import pack, receive
 size = receive(sys.stdin.buffer)[0]["size"]
 sys.stdout.buffer.write(pack({"read": 0, "length": size}))
 sys.stdout.buffer.flush()

@@ -11,11 +11,11 @@ import pytest
 import pytest_asyncio
 from PIL import Image
 
+from longtake.adapters.decoder import decoder as parent
+from longtake.adapters.decoder.decoder import Whole
+from longtake.adapters.decoder.decoders import FILES_AT_ONCE, Decoders
+from longtake.adapters.decoder.request import Wish
 from longtake.errors import DecoderFailed, DecodersBusy, MediaRefused
-from longtake.frames import decoder as parent
-from longtake.frames.decoder import Whole
-from longtake.frames.decoders import FILES_AT_ONCE, Decoders
-from longtake.frames.wishes import Wish
 from tests.frames.test_decoders import STILL, Endless
 
 SMALL = Wish("small", "image/jpeg", width=200, height=300, quality=75)
@@ -57,7 +57,7 @@ async def test_files_that_are_handed_over_together_each_have_their_own_answer(
 
 DEADLY_CHILD = """
 import sys, time
-from longtake.frames.messages import pack, receive
+from longtake.adapters.decoder.messages import pack, receive
 while True:
     told, body = receive(sys.stdin.buffer)
     if body == b"deadly":

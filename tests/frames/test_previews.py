@@ -16,11 +16,11 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 from PIL import Image, ImageSequence, ImageStat
 
+from longtake.adapters.decoder import videos
+from longtake.adapters.decoder.decoders import Decoders
+from longtake.adapters.decoder.request import Wish
 from longtake.errors import DecodersBusy
-from longtake.frames import videos
-from longtake.frames.decoders import Decoders
-from longtake.frames.wishes import Wish
-from longtake.sandbox.clips import clip
+from longtake_sandbox.clips import clip
 from tests.frames.test_decoders import STILL, Bytes, Endless
 from tests.wait import PATIENCE_SECONDS
 

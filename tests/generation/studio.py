@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select, text
 
-from longtake.app.application import Application
-from longtake.credits import balance, grant
+from longtake.capabilities.generation.tables import submissions, tasks
+from longtake.capabilities.generation.validation import check_request
+from longtake.capabilities.generation.views import Task, task_from
 from longtake.engine.lane_store import set_lane
 from longtake.engine.lanes import Lane
 from longtake.engine.schedules import fire_due
-from longtake.generation.requests import check_request
-from longtake.generation.tables import submissions, tasks
-from longtake.generation.views import Task, task_from
-from longtake.idempotency import keyed
+from longtake.http.idempotency import keyed
+from longtake.server.application import Application
+from longtake.services.credits import balance, grant
 from longtake.settings import Settings
 from tests.engine.stage import claim, finish, hire
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from longtake import Database, Job, Transaction
-    from longtake.idempotency import Answer
+    from longtake.http.idempotency import Answer
     from tests.databases import StoppedClock
     from tests.sandbox_process import SandboxProcess
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from longtake.capabilities.generation.callbacks import take_hint
 from longtake.errors import NotFound
-from longtake.generation.callbacks import take_hint
 from tests.engine.stage import finish
 from tests.generation.studio import CREDITS
 from tests.generation.test_life_of_a_task import everything_adds_up

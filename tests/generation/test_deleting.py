@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake.accounts.api_keys import create_key, make_key
-from longtake.assets.references import References
+from longtake.capabilities.generation.account_removal import begin_deletion
+from longtake.capabilities.generation.new_task import NewTask, create_task
+from longtake.capabilities.generation.removal import delete_conversation, delete_task, require_unused
+from longtake.capabilities.generation.retention import Retention
+from longtake.capabilities.generation.validation import check_request
+from longtake.capabilities.media.references import References
 from longtake.clock import new_id
-from longtake.conversations.store import create_conversation
-from longtake.credits import audit
 from longtake.errors import NotFound, StateConflict
-from longtake.generation.creation import NewTask, create_task
-from longtake.generation.deleting import delete_conversation, delete_task, require_unused
-from longtake.generation.leaving import begin_deletion
-from longtake.generation.requests import check_request
-from longtake.generation.retention import Retention
-from longtake.webhooks.endpoints import NewEndpoint, create_endpoint
+from longtake.services.accounts.api_keys import create_key, make_key
+from longtake.services.conversations.store import create_conversation
+from longtake.services.credits import audit
+from longtake.services.webhooks.endpoints import NewEndpoint, create_endpoint
 from tests.api.stage import picture
 from tests.generation.studio import CREDITS, USER
 from tests.storages import keys_in

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import insert, update
 
+from longtake.capabilities.generation import figures
+from longtake.capabilities.generation.figures import generation_figures
+from longtake.capabilities.generation.health_alerts import read_unasked
+from longtake.capabilities.generation.tables import tasks
 from longtake.clock import new_id
 from longtake.engine.lane_store import pause_lane
-from longtake.generation import figures
-from longtake.generation.checking import read_unasked
-from longtake.generation.figures import generation_figures
-from longtake.generation.tables import tasks
-from longtake.operator import perform
+from longtake.server.operator import perform
 from tests.generation.studio import USER
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from statistics import mean
 
 import pytest
 
-from longtake.generation.estimates import NONE_YET, Estimate, estimate
-from longtake.generation.intervals import first_poll, next_poll
+from longtake.capabilities.generation.estimates import NONE_YET, Estimate, estimate
+from longtake.capabilities.generation.intervals import first_poll, next_poll
 
 
 @pytest.mark.parametrize(("polls", "seconds"), [(0, 30), (9, 30), (10, 60), (29, 60), (30, 120), (500, 120)])

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import text
 
-from longtake.engine import persistence
+from longtake.capabilities.generation.submissions import record_accepted
+from longtake.db import retry
 from longtake.errors import DatabaseUnavailable
-from longtake.generation.submissions import record_accepted
 from tests.engine.stage import until_read
 from tests.generation.studio import CREDITS
 from tests.generation.test_callbacks import call_back, lost_submit
@@ -74,7 +74,7 @@ async def test_an_acceptance_is_written_though_its_handler_was_stopped(
             raise DatabaseUnavailable("The database is away.")
         return await run(function, *arguments)
 
-    monkeypatch.setattr(persistence, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(retry, "PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(studio.database, "run", fail_while_away)
     handler = asyncio.ensure_future(studio.engine.kinds[job.kind].handler(job))
     await asyncio.wait_for(tried.wait(), PATIENCE_SECONDS)

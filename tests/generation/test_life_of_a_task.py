@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.conversations.store import create_conversation
-from longtake.credits.audit import audit
+from longtake.capabilities.generation.cancellation import cancel_task
+from longtake.capabilities.generation.new_task import Limits, NewTask, create_task
+from longtake.capabilities.generation.queries import Filter
+from longtake.capabilities.generation.validation import check_request
 from longtake.errors import (
     IdempotencyKeyReused,
     InsufficientCredits,
@@ -16,11 +18,9 @@ from longtake.errors import (
     StateConflict,
     TooManyTasks,
 )
-from longtake.generation.cancelling import cancel_task
-from longtake.generation.creation import Limits, NewTask, create_task
-from longtake.generation.queries import Filter
-from longtake.generation.requests import check_request
-from longtake.web.problems import error_response
+from longtake.http.problems import error_response
+from longtake.services.conversations.store import create_conversation
+from longtake.services.credits.audit import audit
 from tests.generation.studio import CREDITS, USER
 
 if TYPE_CHECKING:

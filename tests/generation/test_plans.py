@@ -13,15 +13,15 @@ import pytest
 from sqlalchemy import event
 
 from longtake import open_database
-from longtake.conversations.store import count_unread, list_conversations
-from longtake.generation.checking import read_unasked
-from longtake.generation.figures import _poll_delay, _unfinished, generation_figures
-from longtake.generation.lines import read_lines
-from longtake.generation.outlook import _look
-from longtake.generation.queries import Filter, list_tasks, unfinished_tasks
-from longtake.generation.submissions import _running
-from longtake.generation.sweeping import end_overdue
-from longtake.web.snapshot import ENDED, RECENT
+from longtake.capabilities.generation.deadlines import end_overdue
+from longtake.capabilities.generation.figures import _poll_delay, _unfinished, generation_figures
+from longtake.capabilities.generation.health_alerts import read_unasked
+from longtake.capabilities.generation.outlook import _look
+from longtake.capabilities.generation.queries import Filter, list_tasks, unfinished_tasks
+from longtake.capabilities.generation.queue_position import read_lines
+from longtake.capabilities.generation.submissions import _running
+from longtake.server.snapshot import ENDED, RECENT
+from longtake.services.conversations.store import count_unread, list_conversations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

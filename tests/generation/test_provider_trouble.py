@@ -8,8 +8,8 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import text
 
+from longtake.capabilities.generation.cancellation import cancel_task
 from longtake.engine.lane_store import all_lanes, pause_lane
-from longtake.generation.cancelling import cancel_task
 from tests.engine.stage import finish
 from tests.generation.studio import CREDITS, USER
 from tests.generation.test_life_of_a_task import everything_adds_up

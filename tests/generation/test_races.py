@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from longtake.capabilities.generation.cancellation import cancel_task
+from longtake.capabilities.generation.deadlines import end_overdue
 from longtake.engine.control import retry
-from longtake.generation.cancelling import cancel_task
-from longtake.generation.sweeping import end_overdue
 from tests.engine.stage import finish
 from tests.generation.studio import CREDITS, USER
 from tests.generation.test_life_of_a_task import everything_adds_up

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
-from longtake.assets.references import References
+from longtake.capabilities.media.references import References
 from longtake.errors import PublicAddressMissing, StateConflict
 from tests.generation.studio import CREDITS, USER
 from tests.generation.test_life_of_a_task import everything_adds_up

@@ -64,7 +64,7 @@ async def test_whoever_waits_hears_of_the_end_in_the_round_after_it(studio: Stud
 
 
 async def test_a_signal_wakes_the_rounds(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("longtake.generation.watching.ROUND_SECONDS", 3_600.0)
+    monkeypatch.setattr("longtake.capabilities.generation.watch.ROUND_SECONDS", 3_600.0)
     task_id = await studio.submit()
     async with studio.generation.watch.running():
         waiting = asyncio.create_task(studio.generation.show(USER, task_id, 60))

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake.generation import watching
-from longtake.live.reader import Wanted
+from longtake.capabilities.generation import watch as watch_module
+from longtake.services.live.subscriber import Wanted
 from tests.engine.stage import until_readable
 from tests.generation.studio import USER
 
@@ -58,7 +58,7 @@ async def test_a_task_that_begins_while_the_stream_is_open_is_watched_and_forgot
 async def test_of_many_tasks_the_others_are_watched_when_the_first_have_ended(
     studio: Studio, monkeypatch: pytest.MonkeyPatch, before: bool
 ) -> None:
-    monkeypatch.setattr(watching, "MOST_OF_A_USER", 2)
+    monkeypatch.setattr(watch_module, "MOST_OF_A_USER", 2)
     feed, watch = studio.capabilities.feed, studio.generation.watch
     tasks = {await studio.submit("a fox [never]") for _ in range(3 if before else 0)}
     reader = await feed.join(USER, Wanted())

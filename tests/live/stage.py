@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 from longtake.clock import SystemClock
 from longtake.engine.events import append_events, is_held_up
-from longtake.live.feed import Feed
-from longtake.live.reader import Wanted
-from longtake.live.streams import Stream, StreamLimits, Streams
+from longtake.services.live.feed import Feed
+from longtake.services.live.streams import Stream, StreamLimits, Streams
+from longtake.services.live.subscriber import Wanted
 from tests.api.stage import token
 from tests.wait import PATIENCE_SECONDS, until
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from longtake import Database, Transaction
     from longtake.clock import Clock
-    from longtake.live.cursors import Cursor
+    from longtake.services.live.cursors import Cursor
     from tests.service.processes import Server
 
 

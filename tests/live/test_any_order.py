@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from longtake import Database, migrate_up, open_database
 from longtake.engine import prune
 from longtake.engine.events import forgotten_until, read_events
-from longtake.live import streams as streams_module
-from longtake.live.cursors import Cursor, current_place
-from longtake.live.recent import Recent
+from longtake.services.live import streams as streams_module
+from longtake.services.live.cursors import Cursor, current_place
+from longtake.services.live.replay_buffer import Recent
 from tests.live.stage import Desk, Follower, told
 from tests.wait import PATIENCE_SECONDS
 

@@ -10,12 +10,12 @@ import pytest
 
 from longtake import Database, open_database
 from longtake.engine.events import is_held_up
-from longtake.live import feed as feed_module
-from longtake.live import reader as reader_module
-from longtake.live import streams as streams_module
-from longtake.live.cursors import current_place, read_cursor
-from longtake.live.recent import Recent
-from longtake.live.streams import StreamLimits
+from longtake.services.live import feed as feed_module
+from longtake.services.live import streams as streams_module
+from longtake.services.live import subscriber as reader_module
+from longtake.services.live.cursors import current_place, read_cursor
+from longtake.services.live.replay_buffer import Recent
+from longtake.services.live.streams import StreamLimits
 from tests.live.stage import Desk, tell, told
 from tests.wait import until
 

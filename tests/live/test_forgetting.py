@@ -12,14 +12,14 @@ from longtake import Database, open_database
 from longtake.engine import prune
 from longtake.engine.events import forgotten_until, read_events
 from longtake.engine.tables import events
-from longtake.live import streams as streams_module
-from longtake.live.cursors import current_place
+from longtake.services.live import streams as streams_module
+from longtake.services.live.cursors import current_place
 from tests.engine.stage import execute
 from tests.live.stage import Desk, Follower, told
 
 if TYPE_CHECKING:
     from longtake import Transaction
-    from longtake.live.cursors import Cursor
+    from longtake.services.live.cursors import Cursor
     from tests.databases import StoppedClock
 
 WEEK = timedelta(days=7, seconds=1).total_seconds()

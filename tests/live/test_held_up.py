@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from longtake import open_database
-from longtake.alerts import Severity, list_alerts, raise_alert
-from longtake.live.held_up import CODE, PATIENCE_SECONDS
+from longtake.services.alerts import Severity, list_alerts, raise_alert
+from longtake.services.live.stalled_alert import CODE, PATIENCE_SECONDS
 from tests.databases import StoppedClock
 from tests.live.stage import Desk, told
 from tests.wait import until

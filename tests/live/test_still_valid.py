@@ -8,13 +8,13 @@ from fastapi import FastAPI
 from starlette.requests import Request
 
 from longtake import Database, Engine
-from longtake.accounts.api_keys import create_key, make_key, revoke_key
-from longtake.live.routes import _still_valid
+from longtake.services.accounts.api_keys import create_key, make_key, revoke_key
+from longtake.services.live.routes import _still_valid
 from tests.accounts.stage import authenticator, claims, signed
 from tests.databases import StoppedClock
 
 if TYPE_CHECKING:
-    from longtake.accounts.authenticator import Authenticator
+    from longtake.services.accounts.authenticator import Authenticator
 
 
 def asking(accounts: Authenticator, credential: str) -> Request:

@@ -2,7 +2,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from longtake.net import HttpClient
+from longtake.adapters.net import HttpClient
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from longtake.adapters.net import HttpClient
 from longtake.errors import (
     AnswerInvalid,
     AnswerTimedOut,
@@ -19,7 +20,6 @@ from longtake.errors import (
     ConnectionLost,
     NetError,
 )
-from longtake.net import HttpClient
 from tests.net.servers import (
     Received,
     answer,

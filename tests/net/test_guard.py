@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from longtake.adapters.net import HttpClient, same_origin
+from longtake.adapters.net.guard import AddressGuard
+from longtake.adapters.net.urls import read_url
 from longtake.errors import AddressRefused, HostUnresolved
-from longtake.net import HttpClient, same_origin
-from longtake.net.guard import AddressGuard
-from longtake.net.urls import read_url
 from longtake.settings import Settings
 from tests.net.servers import Names, Server, answer, redirecting, running, saying
 

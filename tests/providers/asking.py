@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from longtake.providers.provider import Accepted, Failed, GenerationRequest, Provider, Running, Strange, Succeeded
+from longtake.adapters.providers.provider import (
+    Accepted,
+    Failed,
+    GenerationRequest,
+    Provider,
+    Running,
+    Strange,
+    Succeeded,
+)
 from tests.wait import until
 
 #: A model of each provider, with parameters that it takes.

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from longtake.net import HttpClient
-from longtake.providers.provider import Provider
-from longtake.providers.registry import build_providers
+from longtake.adapters.net import HttpClient
+from longtake.adapters.providers.provider import Provider
+from longtake.adapters.providers.registry import build_providers
 from longtake.settings import Settings
 from tests.providers.asking import Keys
 from tests.sandbox_process import WEBHOOK_KEY, SandboxProcess, running_sandbox

@@ -8,9 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
-from longtake.errors import ProviderRefused, SubmitUnknown
-from longtake.net import HttpClient
-from longtake.providers.provider import (
+from longtake.adapters.net import HttpClient
+from longtake.adapters.providers.provider import (
     Delivered,
     Failed,
     GenerationRequest,
@@ -20,7 +19,8 @@ from longtake.providers.provider import (
     Strange,
     Succeeded,
 )
-from longtake.providers.registry import build_providers
+from longtake.adapters.providers.registry import build_providers
+from longtake.errors import ProviderRefused, SubmitUnknown
 from longtake.settings import Settings
 from tests.net.servers import answer, running, saying
 from tests.providers.asking import request

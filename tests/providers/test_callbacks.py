@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from longtake.providers.kie import Kie
-from longtake.providers.kie_callbacks import callback_task_id, is_signed
+from longtake.adapters.providers.kie import Kie
+from longtake.adapters.providers.kie_callbacks import callback_task_id, is_signed
 from tests.net.servers import Received, answer, running
 from tests.providers.asking import OF_GEMINI, OF_KIE, accepted
 from tests.sandbox_process import WEBHOOK_KEY
 from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
-    from longtake.net import HttpClient
-    from longtake.providers.provider import Provider
+    from longtake.adapters.net import HttpClient
+    from longtake.adapters.providers.provider import Provider
     from tests.sandbox_process import SandboxProcess
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)

@@ -9,14 +9,23 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
+from longtake.adapters.providers.provider import (
+    Delivered,
+    Failed,
+    MediaUrl,
+    Provider,
+    Reference,
+    Running,
+    Strange,
+    Succeeded,
+)
+from longtake.adapters.providers.registry import lanes_of
 from longtake.errors import ProviderRefused, ProviderTaskNotFound, ProviderUnauthorized
-from longtake.providers.provider import Delivered, Failed, MediaUrl, Provider, Reference, Running, Strange, Succeeded
-from longtake.providers.registry import lanes_of
 from tests.net.servers import answer, running, saying
 from tests.providers.asking import MODELS, NAMES, OF_GEMINI, OF_KIE, WITH_TASKS, Keys, accepted, end_of, request
 
 if TYPE_CHECKING:
-    from longtake.net import HttpClient
+    from longtake.adapters.net import HttpClient
     from tests.sandbox_process import SandboxProcess
 
 Providers = dict[str, Provider]

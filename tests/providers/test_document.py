@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from longtake.errors import ProviderBusy, ProviderRefused, ProviderUnauthorized, ProviderUnavailable, SubmitUnknown
-from longtake.providers.provider import (
+from longtake.adapters.providers.provider import (
     Accepted,
     Failed,
     GenerationRequest,
@@ -21,10 +20,11 @@ from longtake.providers.provider import (
     Strange,
     Succeeded,
 )
+from longtake.errors import ProviderBusy, ProviderRefused, ProviderUnauthorized, ProviderUnavailable, SubmitUnknown
 from tests.net.servers import Received, answer, hanging_up, running, saying
 
 if TYPE_CHECKING:
-    from longtake.net import HttpClient
+    from longtake.adapters.net import HttpClient
 
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "providers.md"
 REQUEST = GenerationRequest("mill-1", "a lighthouse", {"size": 2})

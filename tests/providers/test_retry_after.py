@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longtake.providers import retry_after
-from longtake.providers.retry_after import (
+from longtake.adapters.net import retry_after
+from longtake.adapters.net.retry_after import (
     LONGEST_SECONDS,
     duration_seconds,
     header_seconds,

@@ -8,11 +8,11 @@ from urllib.parse import quote
 import orjson
 import pytest
 
+from longtake.adapters.net import HttpClient
+from longtake.adapters.providers.provider import Failed, MediaUrl, Reference
+from longtake.adapters.providers.provider_text import plain_words
+from longtake.adapters.providers.registry import build_providers
 from longtake.errors import LongtakeError
-from longtake.net import HttpClient
-from longtake.providers.provider import Failed, MediaUrl, Reference
-from longtake.providers.registry import build_providers
-from longtake.providers.wording import plain_words
 from longtake.settings import Settings
 from tests.net.servers import Behaviour, answer, hanging_up, running, saying
 from tests.providers.asking import NAMES, OF_KIE, WITH_TASKS, request

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from longtake.sandbox.calls import CallLog
+from longtake_sandbox.calls import CallLog
 from tests.sandbox.wire import JOBS, Kie, ask
 
 if TYPE_CHECKING:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from longtake.sandbox.exchange import Exchange
-from longtake.sandbox.faults import Faults, RuleBody
-from longtake.sandbox.limits import Windows
-from longtake.sandbox.options import Limit
+from longtake_sandbox.exchange import Exchange
+from longtake_sandbox.faults import Faults, RuleBody
+from longtake_sandbox.limits import Windows
+from longtake_sandbox.options import Limit
 
 
 def drawn(seed: int, count: int = 400) -> list[bool]:

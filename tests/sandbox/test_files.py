@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import av
 import pytest
 
-from longtake.sandbox.clips import clip, is_faststart
-from longtake.sandbox.drawing import encode, picture, size_of
+from longtake_sandbox.clips import clip, is_faststart
+from longtake_sandbox.pictures import encode, picture, size_of
 from tests.sandbox.wire import Kie, ask
 
 if TYPE_CHECKING:

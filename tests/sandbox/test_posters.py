@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from PIL import Image
 
-from longtake.sandbox import posters
-from longtake.sandbox.posters import NEVER_CHANGED_SINCE, Covers, picture_file
+from longtake_sandbox import posters
+from longtake_sandbox.posters import NEVER_CHANGED_SINCE, Covers, picture_file
 from tests.sandbox.wire import ask
 from tests.wait import PATIENCE_SECONDS
 

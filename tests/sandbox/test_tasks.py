@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.sandbox.journal import Journal
-from longtake.sandbox.options import Options
-from longtake.sandbox.tasks import Task, Tasks, reference_of
+from longtake_sandbox.journal import Journal
+from longtake_sandbox.options import Options
+from longtake_sandbox.tasks import Task, Tasks, reference_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from longtake.credits import audit
+from longtake.capabilities.scenes.new_run import check_run
+from longtake.capabilities.scenes.tables import IMAGE
 from longtake.engine.lane_store import lane_view, set_lane
 from longtake.engine.lanes import Lane
-from longtake.scenes.creation import check_run
-from longtake.scenes.tables import IMAGE
+from longtake.services.credits import audit
 from tests.generation.studio import USER, Studio
 
 if TYPE_CHECKING:

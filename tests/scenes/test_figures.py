@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import text
 
-from longtake.operator import perform
-from longtake.scenes.figures import scene_figures
+from longtake.capabilities.scenes.figures import scene_figures
+from longtake.server.operator import perform
 from tests.service.processes import Place
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from longtake.capabilities.generation.account_removal import begin_deletion
 from longtake.errors import InsufficientCredits, NotFound, StateConflict
-from longtake.generation.leaving import begin_deletion
 from tests.engine.stage import finish
 from tests.generation.studio import CREDITS
 from tests.scenes.stage import MODEL, PRICE

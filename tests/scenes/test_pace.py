@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
+from longtake.capabilities.scenes import image_job
+from longtake.capabilities.scenes.image_start import begin_image
+from longtake.capabilities.scenes.pace import BEGIN_SECONDS, scene_lane
 from longtake.engine.lanes import LaneState, permits
 from longtake.engine.outcomes import Snooze
 from longtake.engine.verdicts import judge
-from longtake.scenes import making
-from longtake.scenes.beginning import begin_image
-from longtake.scenes.pace import BEGIN_SECONDS, scene_lane
 from tests.scenes.stage import LANE
 
 if TYPE_CHECKING:
     from longtake import Job, Transaction
+    from longtake.capabilities.scenes.image_start import Begun
     from longtake.engine.lanes import Lane
     from longtake.engine.verdicts import Verdict
-    from longtake.scenes.beginning import Begun
     from tests.scenes.stage import SceneStudio
 
 
@@ -69,7 +69,7 @@ async def test_a_beginning_that_takes_too_long_is_given_back_unspent(
 
     run_id = await studio.make(3, advance=True)
     jobs = await studio.images()
-    monkeypatch.setattr(making, "begin_image", slowly)
+    monkeypatch.setattr(image_job, "begin_image", slowly)
     for job in jobs:
         with capture_logs() as log:
             outcome = await studio.engine.kinds[job.kind].handler(job)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import text
 
+from longtake.adapters.providers.trouble import Breaker
+from longtake.capabilities.scenes.image_job import TIME_LIMIT, Making
+from longtake.capabilities.scenes.image_start import begin_image
 from longtake.engine.control import request_cancel
-from longtake.engine.hand import _stopped
-from longtake.engine.in_hand import InHand, StopReason
+from longtake.engine.executor import _stopped
 from longtake.engine.lane_store import pause_lane
 from longtake.engine.leases import bury, look_around, rescue
+from longtake.engine.running_job import InHand, StopReason
 from longtake.engine.verdicts import release
-from longtake.providers.trouble import Breaker
-from longtake.scenes.beginning import begin_image
-from longtake.scenes.making import TIME_LIMIT, Making
 from tests.engine.stage import claim_lane, finish, hire
 from tests.generation.studio import CREDITS
 from tests.scenes.stage import LANE, PRICE

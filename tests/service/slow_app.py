@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from longtake import Done, Job, JobKind, Outcome
-from longtake.app import Application
+from longtake.server.application import Application
 
 
 def register(application: Application) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from longtake import Transaction, open_database
-from longtake.app import Application
+from longtake.server.application import Application
 from longtake.settings import Settings
 from tests.service import slow_app
 

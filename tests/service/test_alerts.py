@@ -8,7 +8,12 @@ import pytest
 from sqlalchemy import insert, select
 
 from longtake import Database, Transaction
-from longtake.alerts import (
+from longtake.clock import new_id
+from longtake.engine.leases import rescue
+from longtake.engine.tables import events, jobs
+from longtake.errors import NotFound, StateConflict
+from longtake.server.application import Application
+from longtake.services.alerts import (
     Severity,
     acknowledge_alert,
     list_alerts,
@@ -16,11 +21,6 @@ from longtake.alerts import (
     resolve_alert,
     resolve_alert_by_id,
 )
-from longtake.app import Application
-from longtake.clock import new_id
-from longtake.engine.leases import rescue
-from longtake.engine.tables import events, jobs
-from longtake.errors import NotFound, StateConflict
 from longtake.settings import Settings
 
 if TYPE_CHECKING:

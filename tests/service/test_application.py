@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake import Engine, migrate_up, open_database
-from longtake.app import Application
 from longtake.errors import InvalidApplication
+from longtake.server.application import Application
 from longtake.settings import Settings
 from tests.service import slow_app
 from tests.service.processes import Place

@@ -139,7 +139,7 @@ def test_a_bug_is_a_sentence_and_its_traceback_is_there_for_those_who_ask(
     def fail(*_arguments: object) -> None:
         raise ZeroDivisionError("password=hunter2")
 
-    monkeypatch.setattr("longtake.cli.connection.load_settings", fail)
+    monkeypatch.setattr("longtake.cli.operator_access.load_settings", fail)
     short = commands.at(place)("jobs", "list")
     assert (short.code, "[UNEXPECTED]" in short.errors, "Traceback" in short.errors) == (1, True, False)
     monkeypatch.setenv("LONGTAKE_LOG_LEVEL", "debug")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake import Database, Engine, JobKind, JobRequest, Transaction, migrate_up, open_database
-from longtake.app.taking import COMMAND
 from longtake.cli import jobs as jobs_commands
 from longtake.db.ownership import FileOwnership
+from longtake.server.file_owner import COMMAND
 from tests.db.test_migrations import MIGRATIONS
 from tests.service.past import end_job
 
@@ -172,7 +172,7 @@ def test_a_command_waits_for_another_that_has_the_file(commands: Commands, place
 def test_a_worker_alone_takes_no_commands(
     commands: Commands, place: Place, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longtake.cli.connection.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("longtake.cli.operator_access.PATIENCE_SECONDS", 0.2)
     ownership = FileOwnership(path, "longtake worker")
     try:
         refused = commands.at(place)("jobs", "list")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
-from longtake.app.server_file import ServerFile
+from longtake.server.server_file import ServerFile
 from tests.service.cli_users import User, command, place_with
 from tests.service.processes import Place, Server
 from tests.wait import wait_for
@@ -270,7 +270,7 @@ def test_nor_to_one_elsewhere_that_a_data_folder_names(longtake: User, monkeypat
     def elsewhere(_settings: Settings) -> Iterator[tuple[ServerFile, bool]]:
         yield ServerFile("http://192.0.2.1:9", "x", 1), False
 
-    monkeypatch.setattr("longtake.cli.reaching.own_server", elsewhere)
+    monkeypatch.setattr("longtake.cli.user_server.own_server", elsewhere)
     longtake.place.settings["LONGTAKE_TOKEN"] = "a-token"
     refused = longtake("login")
     assert (refused.code, "server.json names" in refused.errors) == (2, True)

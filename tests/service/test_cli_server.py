@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from longtake.app.server_file import ServerFile, read_server_file, remove_server_file, write_server_file
+from longtake.server.server_file import ServerFile, read_server_file, remove_server_file, write_server_file
 from tests.service.processes import Place
 from tests.wait import wait_for
 
@@ -121,7 +121,7 @@ def test_a_server_that_answers_nonsense_is_not_believed(
     commands: Commands, shared_place: Place, shared_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretended = ServerFile("http://127.0.0.1:1", "token", os.getpid())
-    monkeypatch.setattr("longtake.cli.connection.server_of_database", lambda _settings: pretended)
+    monkeypatch.setattr("longtake.cli.operator_access.server_of_database", lambda _settings: pretended)
     refused = commands.at(shared_place)("jobs", "list")
     assert (refused.code, "[SERVER_UNREACHABLE]" in refused.errors) == (3, True)
 

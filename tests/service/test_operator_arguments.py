@@ -8,7 +8,7 @@ import pytest
 
 from longtake import Database, Engine, open_database
 from longtake.errors import InvalidActionArgument, UnknownAction
-from longtake.operator import perform
+from longtake.server.operator import perform
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ import pytest
 from sqlalchemy import func, insert, select
 
 from longtake import Database, Done, Snooze, Transaction, Worker
-from longtake.app import Application
 from longtake.clock import new_id
 from longtake.engine import prune
 from longtake.engine.schedules import run_schedule
 from longtake.engine.tables import events, job_attempts, jobs_ended
+from longtake.server.application import Application
 from longtake.settings import Settings
 from tests.wait import until
 

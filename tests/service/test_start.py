@@ -24,7 +24,7 @@ NEVER = {
     "PIL", "aiohttp", "alembic", "av", "fastapi", "joserfc", "obstore", "psycopg", "starlette", "uvicorn", "uvloop",
 }  # fmt: skip
 #: Needed only where a command opens the database itself.
-WITH_THE_DATABASE = {"asyncio", "longtake.engine", "longtake.operator", "sqlalchemy", "sqlite3", "structlog"}
+WITH_THE_DATABASE = {"asyncio", "longtake.engine", "longtake.server.operator", "sqlalchemy", "sqlite3", "structlog"}
 
 
 def loaded_by(place: Place, *arguments: str) -> set[str]:
@@ -78,6 +78,6 @@ def test_a_token_is_made_without_a_database(place: Place) -> None:
 
 def test_a_worker_is_put_together_without_a_web_framework_and_without_codecs() -> None:
     # Its decoders are processes of their own, which load the codecs; drivers and S3 come with their settings.
-    asked = "import json, sys, longtake.app.process; print(json.dumps(sorted(sys.modules)))"
+    asked = "import json, sys, longtake.server.process; print(json.dumps(sorted(sys.modules)))"
     shown = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=60, check=True)
     assert set(json.loads(shown.stdout)) & (NEVER - {"aiohttp", "uvloop"}) == set()

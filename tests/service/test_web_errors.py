@@ -9,8 +9,8 @@ from fastapi import FastAPI
 
 from longtake import errors
 from longtake.errors import LongtakeError
-from longtake.web.frame import Frame
-from longtake.web.problems import error_response, install_handlers
+from longtake.http.problems import error_response, install_handlers
+from longtake.server.middleware import Frame
 
 
 def family(kind: type[LongtakeError]) -> list[type[LongtakeError]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.web.frame import BODY_LIMIT
+from longtake.server.middleware import BODY_LIMIT
 from tests.wait import wait_for
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import structlog
 import uvloop
 
 from longtake import logs
-from longtake.app import serving
-from longtake.app.process import opened
-from longtake.app.stopping import StopSignal
-from longtake.generation import watching
+from longtake.capabilities.generation import watch
+from longtake.server import server
+from longtake.server.process import opened
+from longtake.server.signals import StopSignal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,13 +61,13 @@ class ServerThread(threading.Thread):
     def run(self) -> None:
         log_file.set(self._log)
         try:
-            serving.require_keys_for_open_address(self._settings)
+            server.require_keys_for_open_address(self._settings)
             with (
-                serving.listen(self._settings.host, self._settings.port) as listener,
+                server.listen(self._settings.host, self._settings.port) as listener,
                 opened(self._settings, "longtake serve") as application,
                 asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
             ):
-                runner.run(serving._serve(application, listener, with_worker=self._with_worker))
+                runner.run(server._serve(application, listener, with_worker=self._with_worker))
         except Exception as error:  # noqa: BLE001 - raised where the server was started
             self.failure = error
 
@@ -123,7 +123,7 @@ def in_thread(
     """Serve until the block ends; `wait_until` returns when the server has started."""
     with log.open("a", encoding="utf-8") as file, _logging_to_files(settings.log_level):
         thread = ServerThread(settings, file, with_worker=with_worker)
-        with patch.object(serving, "StopSignal", thread.stop_signal):
+        with patch.object(server, "StopSignal", thread.stop_signal):
             thread.start()
             try:
                 wait_until(thread)
@@ -131,7 +131,7 @@ def in_thread(
                 thread.stop()
                 raise
         # How soon watched tasks are asked about is tested with a stopped clock; here it would only be waited for.
-        with patch.dict(watching.FAST_SECONDS, image=0.1, video=0.1), patch.object(watching, "ROUND_SECONDS", 0.05):
+        with patch.dict(watch.FAST_SECONDS, image=0.1, video=0.1), patch.object(watch, "ROUND_SECONDS", 0.05):
             try:
                 yield
             finally:

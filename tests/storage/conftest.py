@@ -12,7 +12,7 @@ from tests.storages import KINDS, local_storage, s3_storage
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from longtake.storage import Storage
+    from longtake.adapters.storage import Storage
     from tests.s3_server import S3Server
 
 

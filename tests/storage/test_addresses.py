@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from longtake.adapters.storage import open_storage
+from longtake.adapters.storage.local import LocalStorage
+from longtake.adapters.storage.s3_address import parse_s3_url
 from longtake.errors import SettingsError
 from longtake.settings import Settings
-from longtake.storage import open_storage
-from longtake.storage.local import LocalStorage
-from longtake.storage.s3_address import parse_s3_url
 
 
 def test_a_bucket_of_aws_needs_nothing_but_its_region() -> None:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from longtake.adapters.storage import NewObject
+from longtake.adapters.storage import flush as flush_module
+from longtake.adapters.storage.local import LocalStorage
+from longtake.adapters.storage.temp_file import Incoming
+from longtake.adapters.storage.temp_folder import INCOMING
 from longtake.errors import StorageFull, StorageRefused, StorageUnavailable
-from longtake.storage import NewObject, flushing
-from longtake.storage.incoming import Incoming
-from longtake.storage.incoming_folder import INCOMING
-from longtake.storage.local import LocalStorage
 from tests.storages import chunked, keys_in
 from tests.wait import PATIENCE_SECONDS, until
 
@@ -152,7 +153,7 @@ async def test_there_is_no_address_of_a_file(folder: Path) -> None:
 async def test_a_large_file_is_brought_to_the_disk_while_it_comes(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flushing, "FLUSH_BYTES", 2_000_000)
+    monkeypatch.setattr(flush_module, "FLUSH_BYTES", 2_000_000)
     flush, sizes, flushed = Incoming.flush, [], threading.Event()
 
     def noted(self: Incoming) -> None:
@@ -198,7 +199,7 @@ async def test_f22_what_an_early_flush_met_fails_the_copy(
     folder: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     """The system tells it once: the fsync at the end would succeed."""
-    monkeypatch.setattr(flushing, "FLUSH_BYTES", 1_000_000)
+    monkeypatch.setattr(flush_module, "FLUSH_BYTES", 1_000_000)
     last = threading.Event()
 
     def refuse(_self: Incoming) -> None:
@@ -224,7 +225,7 @@ async def test_a_file_is_not_let_go_of_while_it_is_brought_to_the_disk(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its descriptor may be another file's a moment later; nobody waits for that."""
-    monkeypatch.setattr(flushing, "FLUSH_BYTES", 1_000_000)
+    monkeypatch.setattr(flush_module, "FLUSH_BYTES", 1_000_000)
     begun, go_on, flushed = threading.Event(), threading.Event(), []
 
     def slowly(descriptor: int) -> None:

@@ -20,7 +20,7 @@ MEGABYTES = 80
 PROGRAM = """
 import asyncio, resource, sys
 from longtake.settings import Settings
-from longtake.storage import open_storage
+from longtake.adapters.storage import open_storage
 
 async def chunks(count):
     for _ in range(count):

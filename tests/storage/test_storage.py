@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from longtake.adapters.storage.storage import PART_BYTES, NewObject
 from longtake.errors import ObjectKeyInvalid, ObjectMissing, ObjectTooLarge
-from longtake.storage.storage import PART_BYTES, NewObject
 from tests.storages import chunked, keys_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from longtake.storage import Storage
+    from longtake.adapters.storage import Storage
 
 KEY = "results/one/token.png"
 LARGE = random.Random(1).randbytes(2 * PART_BYTES + 12_345)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from longtake.adapters.storage import NewObject
+from longtake.adapters.storage.batch_writer import TOGETHER, WRITING
+from longtake.adapters.storage.local import LocalStorage
+from longtake.adapters.storage.temp_folder import INCOMING, IncomingFolder
 from longtake.errors import ObjectMissing, StorageFull, StorageUnavailable
-from longtake.storage import NewObject
-from longtake.storage.incoming_folder import INCOMING, IncomingFolder
-from longtake.storage.local import LocalStorage
-from longtake.storage.whole_files import TOGETHER, WRITING
 from tests.wait import PATIENCE_SECONDS, until
 
 if TYPE_CHECKING:

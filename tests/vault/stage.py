@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
+from longtake.services.vault.root import RootSecret
+from longtake.services.vault.vault import Vault, secrets
 from longtake.settings import Settings
-from longtake.vault.root import RootSecret
-from longtake.vault.vault import Vault, secrets
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from longtake.services.vault.key_source import KeySource
+from longtake.services.vault.root import RootSecret
+from longtake.services.vault.seal import SealingKey
+from longtake.services.vault.vault import secrets
 from longtake.settings import Settings
-from longtake.vault.key_source import KeySource
-from longtake.vault.root import RootSecret
-from longtake.vault.sealing import SealingKey
-from longtake.vault.vault import secrets
 from tests.vault.stage import vault_of
 from tests.wait import until
 

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from longtake import Engine
+from longtake.adapters.net import HttpClient
 from longtake.clock import SystemClock
 from longtake.db.dialects import seconds_until
 from longtake.engine.events import append_event
 from longtake.engine.tables import events, jobs
-from longtake.net import HttpClient
-from longtake.vault.vault import Vault
-from longtake.webhooks.deliveries import list_deliveries
-from longtake.webhooks.delivering import WEBHOOK_LANE, Delivering
-from longtake.webhooks.dispatching import Dispatcher
-from longtake.webhooks.endpoints import get_endpoint
-from longtake.webhooks.service import Webhooks
-from longtake.webhooks.tables import webhook_deliveries
+from longtake.services.vault.vault import Vault
+from longtake.services.webhooks.deliveries import list_deliveries
+from longtake.services.webhooks.delivery import WEBHOOK_LANE, Delivering
+from longtake.services.webhooks.dispatcher import Dispatcher
+from longtake.services.webhooks.endpoints import get_endpoint
+from longtake.services.webhooks.service import Webhooks
+from longtake.services.webhooks.tables import webhook_deliveries
 from tests.engine.stage import claim_lane, finish, hire, until_read, until_readable
 from tests.net.servers import Behaviour, Server, answer, running, saying
 

@@ -10,13 +10,20 @@ import pytest
 from standardwebhooks import Webhook
 
 from longtake import Cancelled, Done, Fail, Retry, Snooze
+from longtake.adapters.net import HttpClient
 from longtake.engine.control import request_cancel
 from longtake.engine.verdicts import judge_crash
 from longtake.errors import VaultKeyWrong
-from longtake.net import HttpClient
-from longtake.webhooks.delivering import WAITS
-from longtake.webhooks.endpoints import delete_endpoint
-from longtake.webhooks.line import LONGEST_SECONDS, MOST_AT_ONCE, MOST_OF_A_USER, MOST_TO_SILENT, SHORTEST_SECONDS, Line
+from longtake.services.webhooks.delivery import WAITS
+from longtake.services.webhooks.delivery_limits import (
+    LONGEST_SECONDS,
+    MOST_AT_ONCE,
+    MOST_OF_A_USER,
+    MOST_TO_SILENT,
+    SHORTEST_SECONDS,
+    Line,
+)
+from longtake.services.webhooks.endpoints import delete_endpoint
 from tests.databases import StoppedClock
 from tests.engine.stage import execute, finish
 from tests.net.servers import Behaviour, Names, answer, hanging_up, redirecting, saying, silent
@@ -148,7 +155,7 @@ async def test_everything_else_is_a_failure_that_is_tried_again(
 
 
 async def test_a_server_that_does_not_answer_is_left_in_time(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("longtake.webhooks.delivering.CALL_SECONDS", 0.3)
+    monkeypatch.setattr("longtake.services.webhooks.delivery.CALL_SECONDS", 0.3)
     stage.answers(silent)
     _endpoint, outcome, delivery = await deliver(stage)
     assert isinstance(outcome, Retry)
@@ -327,7 +334,7 @@ async def test_somebody_with_many_silent_receivers_holds_up_nobody_else(still: S
 async def test_a_receiver_that_left_a_try_without_an_answer_gets_fewer(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longtake.webhooks.delivering.CALL_SECONDS", 0.3)
+    monkeypatch.setattr("longtake.services.webhooks.delivery.CALL_SECONDS", 0.3)
     stage.answers(silent)
     endpoint, _outcome, _delivery = await deliver(stage)
     line = stage.delivering._line

@@ -11,9 +11,9 @@ import pytest
 
 from longtake import Engine, open_database
 from longtake.engine.events import TOPIC
-from longtake.webhooks import dispatching
-from longtake.webhooks.dispatching import Dispatcher, dispatch, has_news
-from longtake.webhooks.endpoints import NewEndpoint, create_endpoint, delete_endpoint
+from longtake.services.webhooks import dispatcher
+from longtake.services.webhooks.dispatcher import Dispatcher, dispatch, has_news
+from longtake.services.webhooks.endpoints import NewEndpoint, create_endpoint, delete_endpoint
 from tests.engine.stage import execute, until_read, until_readable
 from tests.webhooks.stage import Stage, tell
 
@@ -303,7 +303,7 @@ async def test_an_endpoint_that_commits_late_gets_what_follows_its_commit(postgr
 
 
 async def test_it_wakes_when_something_is_told(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("longtake.webhooks.dispatching.ROUND_SECONDS", 3600.0)
+    monkeypatch.setattr("longtake.services.webhooks.dispatcher.ROUND_SECONDS", 3600.0)
     mine = await stage.create()
     async with stage.dispatcher.running():
         for number in range(1, 4):
@@ -314,7 +314,7 @@ async def test_it_wakes_when_something_is_told(stage: Stage, monkeypatch: pytest
 async def test_what_an_open_transaction_held_up_is_sent_soon_after_it_has_ended(
     postgresql_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatching, "ROUND_SECONDS", 3600.0)
+    monkeypatch.setattr(dispatcher, "ROUND_SECONDS", 3600.0)
     database = open_database(postgresql_url)
     async with Stage(database).open() as stage:
         mine = await stage.create()
@@ -323,14 +323,14 @@ async def test_what_an_open_transaction_held_up_is_sent_soon_after_it_has_ended(
                 older.execute("SELECT pg_current_xact_id()")
                 await stage.tell("task.completed", settled=False)
                 # Nothing else is told: only looking again finds it.
-                await until_read(database, dispatching.is_waited_for, bool)
+                await until_read(database, dispatcher.is_waited_for, bool)
                 assert await stage.deliveries(mine["id"]) == []
             await stage.until_delivered(mine["id"], 1)
     database.close()
 
 
 async def test_it_goes_on_after_the_database_failed_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("longtake.webhooks.dispatching.ROUND_SECONDS", 0.05)
+    monkeypatch.setattr("longtake.services.webhooks.dispatcher.ROUND_SECONDS", 0.05)
     mine = await stage.create()
     await stage.database.run(execute, "ALTER TABLE webhook_cursor RENAME TO elsewhere")
     await stage.tell("task.completed")
@@ -344,7 +344,7 @@ async def test_it_goes_on_after_the_database_failed_it(stage: Stage, monkeypatch
 async def test_it_ends_when_it_is_told_to_though_news_come_at_that_very_moment(
     database: Database, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    monkeypatch.setattr(dispatching, "GATHER_SECONDS", 0)
+    monkeypatch.setattr(dispatcher, "GATHER_SECONDS", 0)
     looked = asyncio.Event()
 
     class Quiet(Dispatcher):

@@ -9,9 +9,9 @@ import pytest
 
 from longtake import Done, Fail, Retry
 from longtake.errors import StateConflict
-from longtake.webhooks.delivering import WAITS
-from longtake.webhooks.endpoints import MOST_ENDPOINTS
-from longtake.webhooks.routes import build_routes
+from longtake.services.webhooks.delivery import WAITS
+from longtake.services.webhooks.endpoints import MOST_ENDPOINTS
+from longtake.services.webhooks.routes import build_routes
 from tests.net.servers import answer, saying
 from tests.web_client import Answer, Client
 from tests.webhooks.stage import OK, Stage

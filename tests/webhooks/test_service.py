@@ -6,7 +6,7 @@ import json
 import time
 from typing import TYPE_CHECKING
 
-from longtake.webhooks.signing import new_secret, signed_headers
+from longtake.services.webhooks.signatures import new_secret, signed_headers
 from tests.api.stage import Api, place_for
 from tests.wait import wait_for
 from tests.webhooks.receiver import create, deliveries, free_port, receiving, wait_for_deliveries

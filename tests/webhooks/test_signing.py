@@ -8,7 +8,7 @@ import time
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from longtake.webhooks.signing import new_secret, signed_headers
+from longtake.services.webhooks.signatures import new_secret, signed_headers
 
 BODY = b'{"type": "task.completed"}'
 

@@ -22,7 +22,7 @@ def list_alerts(
     as_json: AsJson = False,
 ) -> None:
     """List alerts, the newest first."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import age, print_json, print_table
 
     found = ask("alerts.list", state=state, before=before, limit=limit)
@@ -49,7 +49,7 @@ def acknowledge(
     as_json: AsJson = False,
 ) -> None:
     """Note that somebody looks after alerts; they stay until they are resolved."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import print_json, print_line
 
     who = by or getpass.getuser()
@@ -60,7 +60,7 @@ def acknowledge(
 @app.command()
 def resolve(ids: Ids, as_json: AsJson = False) -> None:
     """Say that the trouble is over; if it comes back, it is a new alert."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import print_json, print_line
 
     result = ask("alerts.resolve", ids=ids)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from longtake.cli.assets_operators import failures, fix_stuck, health, stuck
-from longtake.cli.deleting import Yes
+from longtake.cli.deletion import Yes
 from longtake.cli.facts import AsJson
 from longtake.cli.failures import REFUSED
 
@@ -32,11 +32,11 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Bring in files by their addresses: each is copied to the storage and gets a thumbnail."""
-    from longtake.assets.adding import Wanted
-    from longtake.assets.importing import KINDS, Line
-    from longtake.cli.bringing import Outcome, bring
+    from longtake.capabilities.media.import_file import KINDS, Line
+    from longtake.capabilities.media.imports import Wanted
+    from longtake.cli.imports import Outcome, bring
     from longtake.cli.output import print_line
-    from longtake.cli.reaching import reach
+    from longtake.cli.user_server import reach
 
     if kind is not None and kind not in KINDS:
         raise typer.BadParameter("is image or video.", param_hint="--kind")
@@ -60,8 +60,8 @@ def import_file(
     as_json: AsJson = False,
 ) -> None:
     """Bring in the files that a CSV lists: bad lines are told by number, good ones go in. Twice is as good as once."""
-    from longtake.cli.bringing import Outcome, bring, read_file
-    from longtake.cli.reaching import reach
+    from longtake.cli.imports import Outcome, bring, read_file
+    from longtake.cli.user_server import reach
     from longtake.errors import ImportFileInvalid
 
     found = read_file(file)
@@ -87,7 +87,7 @@ def list_assets(
 ) -> None:
     """List your assets, the newest first."""
     from longtake.cli.output import age, print_json, print_note, print_table
-    from longtake.cli.reaching import reach
+    from longtake.cli.user_server import reach
 
     with reach() as reached:
         found = reached.client.assets.list(role=role, kind=kind, state=state, before=before, limit=limit)
@@ -116,7 +116,7 @@ def list_assets(
 def show(asset_id: Id, as_json: AsJson = False) -> None:
     """Show one asset with all that is known of it."""
     from longtake.cli.output import print_json
-    from longtake.cli.reaching import reach
+    from longtake.cli.user_server import reach
 
     with reach(HINTS) as reached:
         asset = reached.client.assets.get(asset_id)
@@ -134,7 +134,7 @@ def retry(
 ) -> None:
     """Try at once what is missing of an asset's copy and thumbnail."""
     from longtake.cli.output import print_json
-    from longtake.cli.reaching import reach
+    from longtake.cli.user_server import reach
 
     with reach(HINTS) as reached:
         asset = reached.client.assets.retry(asset_id, force=force)
@@ -147,8 +147,8 @@ def retry(
 @app.command()
 def delete(asset_ids: Ids, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete what you uploaded or brought in, with its files. A result goes with its task: `longtake tasks delete`."""
-    from longtake.cli.deleting import confirm_deletion, delete_each
-    from longtake.cli.reaching import reach
+    from longtake.cli.deletion import confirm_deletion, delete_each
+    from longtake.cli.user_server import reach
 
     known = list(dict.fromkeys(asset_ids))
     confirm_deletion(known, "asset", "Files go as well.", yes=yes)

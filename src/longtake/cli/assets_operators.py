@@ -11,7 +11,7 @@ Limit = Annotated[int, typer.Option(min=1, max=500, help="How many at most.")]
 
 def health(as_json: AsJson = False) -> None:
     """Show how many files of the last 24 hours were copied and have a thumbnail, with the targets. For operators."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import print_facts, print_json, print_table
 
     found = ask("assets.health")
@@ -36,7 +36,7 @@ def health(as_json: AsJson = False) -> None:
 
 def stuck(limit: Limit = 50, as_json: AsJson = False) -> None:
     """List copies that have not moved for ten minutes, the longest first. For operators."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import age, print_json, print_table
 
     found = ask("assets.stuck", limit=limit)
@@ -58,7 +58,7 @@ def stuck(limit: Limit = 50, as_json: AsJson = False) -> None:
 
 def failures(limit: Limit = 50, as_json: AsJson = False) -> None:
     """List copies and thumbnails that were given up, the newest first. For operators."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import age, print_json, print_table
 
     found = ask("assets.failures", limit=limit)
@@ -75,7 +75,7 @@ def failures(limit: Limit = 50, as_json: AsJson = False) -> None:
 
 def fix_stuck(as_json: AsJson = False) -> None:
     """Try at once, at most 50 at a time, what is stuck and has no job; it counts as a failed try. For operators."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import print_json, print_line
 
     found = ask("assets.fix_stuck")

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from longtake.cli.catalogue_matching import match
+from longtake.cli.catalogue_match import match
 from longtake.cli.catalogue_work import download, refresh_calendar, start, status, stop, sync
-from longtake.cli.deleting import Yes
+from longtake.cli.deletion import Yes
 from longtake.cli.facts import AsJson
 
 app = typer.Typer(help="Keep titles with their posters and TMDB ids; see and steer the sync.", no_args_is_help=True)
@@ -50,7 +50,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Add a title, or what is new about one that is there; its poster is fetched and its TMDB id looked up."""
-    from longtake.cli.catalogue_bringing import bring_one
+    from longtake.cli.catalogue_imports import bring_one
 
     given = {
         "title_japanese": japanese, "bangumi_id": bangumi, "title_chinese": chinese, "title_english": english,
@@ -72,7 +72,7 @@ def import_file(
 
     Columns are bangumi_id, title_japanese, title_chinese, title_english, year, poster and tmdb_id.
     """
-    from longtake.cli.catalogue_bringing import bring_file
+    from longtake.cli.catalogue_imports import bring_file
 
     bring_file(file, as_json=as_json)
 
@@ -90,7 +90,7 @@ def list_titles(
     as_json: AsJson = False,
 ) -> None:
     """List titles, the newest first."""
-    from longtake.cli.catalogue_reaching import reach_catalogue
+    from longtake.cli.catalogue_access import reach_catalogue
     from longtake.cli.catalogue_views import print_titles
     from longtake.cli.output import print_json
 
@@ -105,7 +105,7 @@ def list_titles(
 @app.command(epilog="Example: longtake catalogue show 1424")
 def show(title: Id, as_json: AsJson = False) -> None:
     """Show one title with all that is known of it: poster, TMDB id or what it may be, and what went wrong last."""
-    from longtake.cli.catalogue_reaching import reach_catalogue, title_id
+    from longtake.cli.catalogue_access import reach_catalogue, title_id
     from longtake.cli.catalogue_views import print_title
     from longtake.cli.output import print_json
 
@@ -117,8 +117,8 @@ def show(title: Id, as_json: AsJson = False) -> None:
 @app.command(epilog="Example: longtake catalogue delete 1424 --yes")
 def delete(title: Id, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a title, and its poster if no other title has it."""
-    from longtake.cli.catalogue_reaching import reach_catalogue, title_id
-    from longtake.cli.deleting import confirm_deletion, delete_each
+    from longtake.cli.catalogue_access import reach_catalogue, title_id
+    from longtake.cli.deletion import confirm_deletion, delete_each
 
     # Where nobody can be asked, this ends before any server is.
     confirm_deletion([title], "title", "Its poster goes as well, if no other title has it.", yes=yes)

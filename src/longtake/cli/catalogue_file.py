@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, cast
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from longtake.catalogue.new_titles import FIELDS
+from longtake.capabilities.catalogue.new_titles import FIELDS
 from longtake.errors import ImportFileInvalid
 from longtake.import_rows import BadRow, BoundedLines, Columns, Row, read_csv, read_json_lines
 

@@ -9,7 +9,7 @@ from longtake.cli.facts import AsJson
 from longtake.cli.failures import REFUSED
 
 if TYPE_CHECKING:
-    from longtake.cli.reaching import Reached
+    from longtake.cli.user_server import Reached
 
 Wait = Annotated[
     bool, typer.Option("--wait", help="Show how it gets on until it is done; Ctrl-C ends the waiting only.")
@@ -29,7 +29,7 @@ def refresh_calendar(wait: Wait = False, as_json: AsJson = False) -> None:
 
 def status(as_json: AsJson = False) -> None:
     """Show how many titles have their poster and TMDB id, what is under way, who works on it, and what comes next."""
-    from longtake.cli.catalogue_reaching import reach_catalogue
+    from longtake.cli.catalogue_access import reach_catalogue
     from longtake.cli.catalogue_views import print_status
     from longtake.cli.output import print_json
 
@@ -46,10 +46,10 @@ def download(
     as_json: AsJson = False,
 ) -> None:
     """Give a title this poster, and fetch it before anything else."""
-    from longtake.cli.catalogue_reaching import reach_catalogue, title_id
-    from longtake.cli.catalogue_watching import see_through
+    from longtake.cli.catalogue_access import reach_catalogue, title_id
+    from longtake.cli.catalogue_progress import see_through
+    from longtake.cli.operator_http import error_of
     from longtake.cli.output import print_json, print_line
-    from longtake.cli.remote import error_of
 
     with reach_catalogue() as reached:
         known = title_id(reached.client, title)
@@ -65,7 +65,7 @@ def download(
 
 def stop(as_json: AsJson = False) -> None:
     """Let no work on the catalogue begin, on any machine, until `start`; waits up to 20 s for what is under way."""
-    from longtake.cli.catalogue_reaching import reach_catalogue
+    from longtake.cli.catalogue_access import reach_catalogue
     from longtake.cli.output import print_json, print_line
 
     with reach_catalogue() as reached:
@@ -82,7 +82,7 @@ def stop(as_json: AsJson = False) -> None:
 
 def start(as_json: AsJson = False) -> None:
     """Go on with the work on the catalogue after `stop`."""
-    from longtake.cli.catalogue_reaching import reach_catalogue
+    from longtake.cli.catalogue_access import reach_catalogue
     from longtake.cli.output import print_json, print_line
 
     with reach_catalogue() as reached:
@@ -93,9 +93,9 @@ def start(as_json: AsJson = False) -> None:
 
 def _begin(begin: "Callable[[Reached], str]", what: str, *, wait: bool, as_json: bool) -> None:
     """Begin it; where the server ends with this command it is waited for, or nothing of it would happen."""
-    from longtake.cli.catalogue_reaching import reach_catalogue
+    from longtake.cli.catalogue_access import reach_catalogue
+    from longtake.cli.catalogue_progress import is_busy, see_through, watch
     from longtake.cli.catalogue_views import describe
-    from longtake.cli.catalogue_watching import is_busy, see_through, watch
     from longtake.cli.output import print_json, print_line
 
     with reach_catalogue() as reached:

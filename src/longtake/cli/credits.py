@@ -45,7 +45,7 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """List a user's transfers, newest first, with what each did to available and held credits."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import age, on_terminal, print_json, print_note, print_table
     from longtake.cli.task_ids import short
 
@@ -111,7 +111,7 @@ def refund(
 @app.command()
 def audit(as_json: AsJson = False) -> None:
     """Check that ledger, balances, holds and tasks agree; ends with 1 if anything does not."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import print_json, print_line, print_table
 
     found = ask("credits.audit")
@@ -129,7 +129,7 @@ def audit(as_json: AsJson = False) -> None:
 
 
 def _change(action: str, as_json: bool, *, by: str | None, **arguments: Any) -> None:
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import print_json, print_line
 
     made = ask(action, by=by or getpass.getuser(), **arguments)
@@ -142,13 +142,13 @@ def _change(action: str, as_json: bool, *, by: str | None, **arguments: Any) -> 
 
 def _balance_of(user: str) -> tuple[dict[str, Any], str]:
     """Return the balance, and where it was asked for: an operator's commands do not go where one is logged in."""
-    from longtake.cli.connection import ask, database_place
+    from longtake.cli.operator_access import ask, database_place
 
     return ask("credits.balance", user_id=user), f"in {database_place()}"
 
 
 def _own_balance() -> tuple[dict[str, Any], str]:
-    from longtake.cli.reaching import reach
+    from longtake.cli.user_server import reach
 
     with reach() as reached:
         return {**reached.client.balance()}, f"at {reached.url}" if reached.server is None else ""

@@ -11,7 +11,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")
 
 def print_health(as_json: AsJson = False) -> None:
     """Say how things are: what waits and runs, who works, what is paused, which alerts are live."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import count, print_facts, print_json
 
     found = ask("health")

@@ -13,7 +13,7 @@ def print_figures(
     as_json: AsJson = False,
 ) -> None:
     """Show how many tasks succeed, how long they take and how soon their providers are asked, with the targets."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import print_json, print_line, print_note, print_table
 
     found = ask("figures.generation", hours=hours)

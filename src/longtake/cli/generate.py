@@ -9,7 +9,7 @@ import typer
 from longtake.cli.facts import AsJson
 
 if TYPE_CHECKING:
-    from longtake.cli.reaching import Reached
+    from longtake.cli.user_server import Reached
     from longtake.client import Task
 
 Output = Annotated[
@@ -42,8 +42,8 @@ def generate(
     runs on the data folder, or by one that is started for this command. Ctrl-C ends the waiting, not the task.
     """
     from longtake.cli.output import print_note
-    from longtake.cli.reaching import reach
     from longtake.cli.results import check_output, finish
+    from longtake.cli.user_server import reach
     from longtake.client import ServerUnreachable
 
     if kind not in {None, "image", "video"}:
@@ -70,7 +70,7 @@ def generate(
 
 def wait_for(reached: "Reached", tasks: "Sequence[Task]") -> "list[Task]":
     """Show tasks until all have ended."""
-    from longtake.cli.following import follow
+    from longtake.cli.task_progress import follow
 
     return follow(reached.client, [task["id"] for task in tasks])
 
@@ -96,7 +96,7 @@ def _prepared(
 ) -> "Callable[[], Task]":
     """Return the call that makes the task, when all that it needs is there."""
     from longtake.cli.parameters import read_parameters
-    from longtake.client.choosing import choose_model
+    from longtake.client.model_choice import choose_model
 
     models = reached.client.models()
     wanted, name = choose_model(models, kind, model, len(references))

@@ -27,7 +27,7 @@ def list_jobs(
     as_json: AsJson = False,
 ) -> None:
     """List jobs, the newest first, waiting and ended ones together."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import age, print_json, print_note, print_table
 
     filters = {"state": state, "kind": kind, "lane": lane, "error_code": error_code, "subject": subject}
@@ -55,7 +55,7 @@ def list_jobs(
 @app.command()
 def show(job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.")], as_json: AsJson = False) -> None:
     """Show one job: its arguments and memo, every attempt, who runs it now, and its events."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import print_facts, print_json, print_line, print_table
 
     found = ask("jobs.show", id=job_id)
@@ -96,7 +96,7 @@ def retry(
     as_json: AsJson = False,
 ) -> None:
     """Let failed or cancelled jobs run again, with all their attempts; their history stays."""
-    from longtake.cli.connection import operator
+    from longtake.cli.operator_access import operator
 
     if failed == bool(ids):
         raise typer.BadParameter("give either ids or --failed.", param_hint="ID")
@@ -111,7 +111,7 @@ def retry(
 @app.command()
 def cancel(ids: Ids, as_json: AsJson = False) -> None:
     """Cancel jobs that wait or run. A running job is told to stop; what it would have written is not."""
-    from longtake.cli.connection import operator
+    from longtake.cli.operator_access import operator
 
     with operator() as ask:
         result = _in_pages(ask, "jobs.cancel", ids)

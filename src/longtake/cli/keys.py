@@ -22,7 +22,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Make an API key and print it. It is kept nowhere: this is the only time it is shown."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import print_json, print_line, print_note
 
     made = ask("keys.create", name=name, user=user, role=role, scopes=scopes or None, days=days)
@@ -38,7 +38,7 @@ def list_keys(
     user: Annotated[str | None, typer.Option(help="Only keys of this user.")] = None, as_json: AsJson = False
 ) -> None:
     """List API keys that are not revoked, the newest first."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import age, print_json, print_table
 
     found = ask("keys.list", user=user)
@@ -61,7 +61,7 @@ def list_keys(
 @app.command()
 def revoke(key_id: Annotated[str, typer.Argument(metavar="ID", help="The key's id.")], as_json: AsJson = False) -> None:
     """End an API key for good; the next request with it is refused."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import print_json, print_line
 
     result = ask("keys.revoke", id=key_id)

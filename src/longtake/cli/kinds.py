@@ -14,7 +14,7 @@ Names = Annotated[list[str], typer.Argument(metavar="NAME", help="One or more jo
 @app.command("list")
 def list_kinds(as_json: AsJson = False) -> None:
     """List job kinds with what waits and runs of each."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import count, print_json, print_table
 
     found = ask("kinds.list")
@@ -37,7 +37,7 @@ def list_kinds(as_json: AsJson = False) -> None:
 @app.command()
 def pause(names: Names, as_json: AsJson = False) -> None:
     """Let no job of the kinds start; those that run go on."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import print_json, print_line
 
     result = ask("kinds.pause", names=names)
@@ -47,7 +47,7 @@ def pause(names: Names, as_json: AsJson = False) -> None:
 @app.command()
 def resume(names: Names, as_json: AsJson = False) -> None:
     """Let jobs of the kinds start again."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import print_json, print_line
 
     result = ask("kinds.resume", names=names)

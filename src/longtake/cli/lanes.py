@@ -18,7 +18,7 @@ NONE = "none"
 @app.command("list")
 def list_lanes(as_json: AsJson = False) -> None:
     """List lanes with their limits, and what waits and runs in each."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import count, print_json, print_table
 
     found = ask("lanes.list")
@@ -52,7 +52,7 @@ def set_lane(
     as_json: AsJson = False,
 ) -> None:
     """Make a lane or change its limits. A limit that is not named stays as it is; `none` takes it away."""
-    from longtake.cli.connection import operator
+    from longtake.cli.operator_access import operator
     from longtake.cli.output import print_json, print_line
 
     changes: dict[str, Any] = {"name": name}
@@ -81,7 +81,7 @@ def pause(
     as_json: AsJson = False,
 ) -> None:
     """Let no job of the lanes start; those that run go on."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import print_json, print_line
 
     result = ask("lanes.pause", names=names, reason=reason)
@@ -91,7 +91,7 @@ def pause(
 @app.command()
 def resume(names: Names, as_json: AsJson = False) -> None:
     """Let jobs of the lanes start again, also where a server had asked us to wait."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import print_json, print_line
 
     result = ask("lanes.resume", names=names)

@@ -26,7 +26,7 @@ def login(
     LONGTAKE_TOKEN go before it.
     """
     from longtake.cli.output import print_json, print_line
-    from longtake.cli.reaching import reach
+    from longtake.cli.user_server import reach
 
     if server is not None or token is not None:
         _log_in(server, token)
@@ -48,7 +48,7 @@ def logout() -> None:
 
 def _log_in(server: str | None, token: str | None) -> None:
     from longtake.cli.login_file import Login, read_login, write_login
-    from longtake.cli.reaching import at_server
+    from longtake.cli.user_server import at_server
     from longtake.settings.addresses import check_public_url
 
     before = read_login()

@@ -6,7 +6,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from longtake.app.private_file import write_private_file
+from longtake.server.private_file import write_private_file
 
 
 @dataclass(frozen=True)

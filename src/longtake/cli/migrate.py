@@ -42,10 +42,10 @@ def up(admin_url: AdminUrl = "", as_json: AsJson = False) -> None:
 
     On SQLite `longtake serve` does this by itself. On PostgreSQL run it once before the new version starts.
     """
-    from longtake.app.opening import patiently, set_up
     from longtake.cli.output import print_line
     from longtake.db.migrate import migrate_up
     from longtake.db.urls import is_sqlite
+    from longtake.server.open_database import patiently, set_up
 
     settings = _settings()
     made = set_up(settings, admin_url)
@@ -69,8 +69,8 @@ def down(
     """Undo migrations. What the removed tables and columns hold is lost."""
     from alembic.util.exc import CommandError
 
-    from longtake.app.opening import patiently
     from longtake.db.migrate import migrate_down
+    from longtake.server.open_database import patiently
 
     url = _settings().database_url
     if not yes:
@@ -87,7 +87,7 @@ def down(
 @app.command()
 def status(as_json: AsJson = False) -> None:
     """Say which migrations the database has and which are missing; exit code 4 if any is."""
-    from longtake.app.opening import schema_status
+    from longtake.server.open_database import schema_status
 
     found = schema_status(_settings())
     _report(found, as_json=as_json)

@@ -14,7 +14,7 @@ def print_models(
 ) -> None:
     """List what can be made on the server you use, with prices and parameters."""
     from longtake.cli.output import print_json, print_note, print_table
-    from longtake.cli.reaching import reach
+    from longtake.cli.user_server import reach
 
     with reach() as reached:
         found = [one for one in reached.client.models() if kind in {None, one["type"]}]

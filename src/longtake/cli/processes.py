@@ -30,8 +30,8 @@ def serve(
     The first signal stops it in order: running jobs get LONGTAKE_STOP_GRACE_SECONDS to finish, what is left is given
     back unspent. A second signal ends it at once; the next worker takes its jobs over.
     """
-    from longtake.app.serving import run_server
-    from longtake.cli.lonely_end import end_when_free
+    from longtake.cli.embedded_server_end import end_when_free
+    from longtake.server.server import run_server
     from longtake.settings import load_settings
 
     if until_free is not None:
@@ -46,8 +46,8 @@ def worker(app: App = None, concurrency: Concurrency = None) -> None:
 
     A SQLite file belongs to one process: beside a server, which has a worker inside, this is refused.
     """
-    from longtake.app.process import run_worker
     from longtake.errors import DatabaseOwned
+    from longtake.server.process import run_worker
     from longtake.settings import load_settings
 
     given = _given(app=app, worker_concurrency=concurrency)

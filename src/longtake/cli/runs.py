@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from longtake.cli.deleting import Yes
+from longtake.cli.deletion import Yes
 from longtake.cli.facts import AsJson
 from longtake.cli.failures import REFUSED
 from longtake.cli.runs_operators import figures
@@ -30,7 +30,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Make a run, queue its images, and watch it."""
-    from longtake.cli.reaching import reach
+    from longtake.cli.user_server import reach
 
     with reach() as reached:
         run = reached.paid(lambda: reached.client.runs.create(prompts, title=title, model=model, advance=True))
@@ -45,7 +45,7 @@ def list_runs(
 ) -> None:
     """List runs, the newest first."""
     from longtake.cli.output import age, print_json, print_note, print_table
-    from longtake.cli.reaching import reach
+    from longtake.cli.user_server import reach
 
     with reach(HINTS) as reached:
         found = reached.client.runs.list(before=before, limit=limit)
@@ -73,7 +73,7 @@ def list_runs(
 def show(run_id: Id, as_json: AsJson = False) -> None:
     """Show one run with each of its scenes."""
     from longtake.cli.output import print_json
-    from longtake.cli.reaching import reach
+    from longtake.cli.user_server import reach
 
     with reach(HINTS) as reached:
         run = reached.client.runs.get(run_id)
@@ -86,7 +86,7 @@ def show(run_id: Id, as_json: AsJson = False) -> None:
 @app.command()
 def watch(run_id: Id, as_json: AsJson = False) -> None:
     """Show how a run gets on, live, until nothing of it is under way."""
-    from longtake.cli.reaching import reach
+    from longtake.cli.user_server import reach
 
     with reach(HINTS) as reached:
         _go_on(reached.client, reached.client.runs.get(run_id), wait=True, as_json=as_json)
@@ -100,7 +100,7 @@ def advance(
 ) -> None:
     """Queue the images of a run that are missing. Twice is as good as once."""
     from longtake.cli.output import print_json, print_line
-    from longtake.cli.reaching import reach
+    from longtake.cli.user_server import reach
 
     with reach(HINTS) as reached:
         done = reached.paid(lambda: reached.client.runs.advance(run_id, failed=failed))
@@ -122,7 +122,7 @@ def regenerate(
     as_json: AsJson = False,
 ) -> None:
     """Make one scene again; its image stays until the new one is there."""
-    from longtake.cli.reaching import reach
+    from longtake.cli.user_server import reach
 
     with reach(HINTS) as reached:
         run = reached.paid(lambda: reached.client.runs.regenerate(run_id, number, prompt=prompt))
@@ -133,7 +133,7 @@ def regenerate(
 def cancel(run_id: Id, as_json: AsJson = False) -> None:
     """End what is under way of a run; its credits come back, and images that are there stay."""
     from longtake.cli.output import print_json, print_line
-    from longtake.cli.reaching import reach
+    from longtake.cli.user_server import reach
 
     with reach(HINTS) as reached:
         run = reached.client.runs.cancel(run_id)
@@ -146,8 +146,8 @@ def cancel(run_id: Id, as_json: AsJson = False) -> None:
 @app.command()
 def delete(run_ids: Ids, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete runs of which nothing is under way, with their images. Credits stay as they are."""
-    from longtake.cli.deleting import confirm_deletion, delete_each
-    from longtake.cli.reaching import reach
+    from longtake.cli.deletion import confirm_deletion, delete_each
+    from longtake.cli.user_server import reach
 
     known = list(dict.fromkeys(run_ids))
     confirm_deletion(known, "run", "Images go as well.", yes=yes)
@@ -161,7 +161,7 @@ app.command()(figures)
 def _go_on(client: Any, run: Any, *, wait: bool, as_json: bool) -> None:
     """Watch the run if that is wanted, print it, and end with 1 where an image that was wanted is missing."""
     from longtake.cli.output import print_json, print_line
-    from longtake.cli.run_watching import watch_run
+    from longtake.cli.run_progress import watch_run
 
     if wait and run["status"] == "generating":
         run = watch_run(client, run["id"])
@@ -179,7 +179,7 @@ def _print_run(run: Any) -> None:
     from datetime import UTC, datetime
 
     from longtake.cli.output import age, print_facts, print_table
-    from longtake.cli.run_watching import describe_run, describe_scene
+    from longtake.cli.run_progress import describe_run, describe_scene
 
     now = datetime.now(UTC)
     facts = {name: run[name] for name in ("id", "title", "model", "status")}

@@ -5,7 +5,7 @@ from longtake.cli.facts import AsJson
 
 def figures(as_json: AsJson = False) -> None:
     """Show the queue of scene images by status; of the last 24 hours how long they took, where, how many failed."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import print_facts, print_json
 
     found = ask("runs.figures")

@@ -8,7 +8,7 @@ import typer
 from longtake.cli.facts import AsJson
 
 if TYPE_CHECKING:
-    from longtake.sandbox.options import Limit
+    from longtake_sandbox.options import Limit
 
 
 def sandbox(  # noqa: PLR0913, PLR0917 - each is a knob of its own
@@ -49,8 +49,8 @@ def sandbox(  # noqa: PLR0913, PLR0917 - each is a knob of its own
     """
     from longtake.cli.output import print_line
     from longtake.errors import CannotListen
-    from longtake.sandbox.options import FASTSTART, SECONDS, Options
-    from longtake.sandbox.server import run_sandbox
+    from longtake_sandbox.options import FASTSTART, SECONDS, Options
+    from longtake_sandbox.server import run_sandbox
 
     if faststart not in FASTSTART:
         raise typer.BadParameter("must be half, yes or no", param_hint="--faststart")
@@ -86,7 +86,7 @@ def _durations(pairs: list[str]) -> dict[str, float]:
 
 
 def _limit(option: str, text: str | None) -> "Limit | None":
-    from longtake.sandbox.options import Limit
+    from longtake_sandbox.options import Limit
 
     try:
         return Limit.parse(text) if text else None

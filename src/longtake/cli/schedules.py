@@ -15,7 +15,7 @@ Names = Annotated[list[str], typer.Argument(metavar="NAME", help="One or more sc
 @app.command("list")
 def list_schedules(as_json: AsJson = False) -> None:
     """List schedules with their last and next time."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import age, print_json, print_table
 
     found = ask("schedules.list")
@@ -38,7 +38,7 @@ def list_schedules(as_json: AsJson = False) -> None:
 @app.command()
 def run(name: Annotated[str, typer.Argument(help="The schedule.")], as_json: AsJson = False) -> None:
     """Enqueue a schedule's job now, besides its rhythm."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import print_json, print_line
 
     result = ask("schedules.run", name=name)
@@ -53,7 +53,7 @@ def run(name: Annotated[str, typer.Argument(help="The schedule.")], as_json: AsJ
 @app.command()
 def pause(names: Names, as_json: AsJson = False) -> None:
     """Stop schedules; a job that one of them has enqueued goes on."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import print_json, print_line
 
     result = ask("schedules.pause", names=names)
@@ -63,7 +63,7 @@ def pause(names: Names, as_json: AsJson = False) -> None:
 @app.command()
 def resume(names: Names, as_json: AsJson = False) -> None:
     """Let schedules go on; one whose time has passed in between runs once."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import print_json, print_line
 
     result = ask("schedules.resume", names=names)

@@ -20,7 +20,7 @@ def set_secret(
     as_json: AsJson = False,
 ) -> None:
     """Keep a secret, encrypted. Its value is asked for or read from standard input; arguments can be seen by others."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import print_json, print_line
 
     result = ask("secrets.set", name=name, value=_read_value(name))
@@ -30,7 +30,7 @@ def set_secret(
 @app.command("list")
 def list_secrets(as_json: AsJson = False) -> None:
     """List which secrets are stored, and when each was changed; never what they are."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import age, print_json, print_table
 
     found = ask("secrets.list")
@@ -47,7 +47,7 @@ def list_secrets(as_json: AsJson = False) -> None:
 @app.command()
 def remove(name: Annotated[str, typer.Argument(metavar="NAME", help="The secret.")], as_json: AsJson = False) -> None:
     """Forget a stored secret, also one that cannot be opened any more."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import print_json, print_line
 
     result = ask("secrets.remove", name=name)
@@ -57,7 +57,7 @@ def remove(name: Annotated[str, typer.Argument(metavar="NAME", help="The secret.
 @app.command()
 def rotate(as_json: AsJson = False) -> None:
     """Encrypt all stored secrets with the first key of LONGTAKE_MASTER_KEY."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import print_json, print_line
 
     result = ask("secrets.rotate")

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from longtake.cli.deleting import Yes
+from longtake.cli.deletion import Yes
 from longtake.cli.facts import AsJson
 from longtake.cli.generate import Output
 
@@ -30,8 +30,8 @@ def list_tasks(
 ) -> None:
     """List tasks, the newest first."""
     from longtake.cli.output import age, on_terminal, print_json, print_note, print_table
-    from longtake.cli.reaching import reach
     from longtake.cli.task_ids import short
+    from longtake.cli.user_server import reach
 
     with reach() as reached:
         found = reached.client.tasks.list(status=status or [], type=kind, model=model, before=before, limit=limit)
@@ -60,11 +60,11 @@ def show(task_id: Id, as_json: AsJson = False) -> None:
     """Show one task with all that is known of it."""
     from datetime import UTC, datetime
 
-    from longtake.cli.following import describe
     from longtake.cli.output import age, print_facts, print_json
-    from longtake.cli.reaching import reach
     from longtake.cli.results import code_in_words
     from longtake.cli.task_ids import whole_id
+    from longtake.cli.task_progress import describe
+    from longtake.cli.user_server import reach
 
     with reach() as reached:
         task = reached.client.tasks.get(whole_id(reached.client, task_id))
@@ -93,9 +93,9 @@ def show(task_id: Id, as_json: AsJson = False) -> None:
 def follow(task_ids: Ids, output: Output = None, as_json: AsJson = False) -> None:
     """Wait for tasks as `longtake generate` does, and download what they made."""
     from longtake.cli.generate import tell_interrupted, wait_for
-    from longtake.cli.reaching import reach
     from longtake.cli.results import check_output, finish
     from longtake.cli.task_ids import whole_ids
+    from longtake.cli.user_server import reach
     from longtake.client import ServerUnreachable
 
     check_output(output)
@@ -113,8 +113,8 @@ def follow(task_ids: Ids, output: Output = None, as_json: AsJson = False) -> Non
 def cancel(task_ids: Ids, as_json: AsJson = False) -> None:
     """End tasks now; their credits come back. One that was cancelled stays so; one that ended otherwise is refused."""
     from longtake.cli.output import print_json, print_line
-    from longtake.cli.reaching import reach
     from longtake.cli.task_ids import whole_ids
+    from longtake.cli.user_server import reach
 
     cancelled: list[Any] = []
     with reach() as reached:
@@ -130,8 +130,8 @@ def cancel(task_ids: Ids, as_json: AsJson = False) -> None:
 def retry(task_id: Id, as_json: AsJson = False) -> None:
     """Make a new task of one that failed or was cancelled, and print its id."""
     from longtake.cli.generate import tell_begun
-    from longtake.cli.reaching import reach
     from longtake.cli.task_ids import whole_id
+    from longtake.cli.user_server import reach
 
     with reach() as reached:
         known = whole_id(reached.client, task_id)
@@ -142,9 +142,9 @@ def retry(task_id: Id, as_json: AsJson = False) -> None:
 @app.command()
 def delete(task_ids: Ids, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete tasks that have ended, with their messages, their results and their files. Credits stay as they are."""
-    from longtake.cli.deleting import confirm_deletion, delete_each
-    from longtake.cli.reaching import reach
+    from longtake.cli.deletion import confirm_deletion, delete_each
     from longtake.cli.task_ids import whole_ids
+    from longtake.cli.user_server import reach
 
     with reach(DELETE_HINTS) as reached:
         known = whole_ids(reached.client, task_ids)

@@ -23,8 +23,8 @@ def print_token(
 
     Where tokens come from somebody else (LONGTAKE_JWT_JWKS) none is made here.
     """
-    from longtake.accounts.caller import LONGEST_USER_ID, is_user_id
     from longtake.cli.output import print_json, print_line
+    from longtake.services.accounts.caller import LONGEST_USER_ID, is_user_id
     from longtake.settings import load_settings
 
     if role not in ROLES:
@@ -39,10 +39,10 @@ def make_token(settings: "Settings", user: str, role: str, hours: float) -> str:
     """Return a token that this machine's server believes; raises TokensElsewhere where they are not made here."""
     from datetime import timedelta
 
-    from longtake.accounts.minting import Expected, mint, token_secret
     from longtake.clock import SystemClock
     from longtake.errors import TokensElsewhere
-    from longtake.vault.root import RootSecret
+    from longtake.services.accounts.own_tokens import Expected, mint, token_secret
+    from longtake.services.vault.root import RootSecret
 
     if settings.jwt_jwks:
         raise TokensElsewhere("Tokens are signed by whoever publishes the keys of LONGTAKE_JWT_JWKS.")

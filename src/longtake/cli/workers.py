@@ -18,7 +18,7 @@ def workers() -> None:
 @app.command("list")
 def list_workers(as_json: AsJson = False) -> None:
     """List the workers with what each runs, and how long its lease lasts."""
-    from longtake.cli.connection import ask
+    from longtake.cli.operator_access import ask
     from longtake.cli.output import age, print_json, print_table
 
     found = ask("workers.list")

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from longtake.client.catalogue_synchronous import Catalogue
-from longtake.client.choosing import choose_model
 from longtake.client.event_stream import EventStream
 from longtake.client.failures import DownloadFailed, LongtakeApiError, ServerUnreachable
 from longtake.client.http_synchronous import Transport
+from longtake.client.model_choice import choose_model
 from longtake.client.part_file import PartFile, target_of
 from longtake.client.patience import Patience
 from longtake.client.resources_synchronous import (

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from longtake.db.retry import PASSING
 from longtake.engine.leases import Pulse, beat
-from longtake.engine.persistence import PASSING
 from longtake.engine.verdicts import judge_crash, unsettled
 from longtake.errors import LongtakeError
 from longtake.redaction import redact_text
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from longtake.engine.engine import Engine
-    from longtake.engine.in_hand import InHand
     from longtake.engine.jobs import Job
+    from longtake.engine.running_job import InHand
 
 log = structlog.get_logger(__name__)
 

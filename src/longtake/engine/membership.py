@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from longtake.clock import new_id
+from longtake.db.retry import persistently
 from longtake.engine.heartbeat import Heartbeat
-from longtake.engine.in_hand import StopReason
 from longtake.engine.leases import Pulse, register_worker, retire_worker, return_jobs
-from longtake.engine.persistence import persistently
+from longtake.engine.running_job import StopReason
 from longtake.errors import LongtakeError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from longtake.engine.completer import Finishing
     from longtake.engine.engine import Engine
-    from longtake.engine.finishing import Finishing
-    from longtake.engine.hand import Hand
-    from longtake.engine.in_hand import InHand
+    from longtake.engine.executor import Hand
+    from longtake.engine.running_job import InHand
 
 log = structlog.get_logger(__name__)
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from longtake.engine.duties import run_duties
-from longtake.engine.finishing import Finishing
-from longtake.engine.hand import Hand
-from longtake.engine.lane_pump import LanePump
+from longtake.db.retry import PASSING, PAUSE_SECONDS
+from longtake.engine.claim_timer import Rhythm
+from longtake.engine.completer import Finishing
+from longtake.engine.executor import Hand
+from longtake.engine.lane_claimer import LanePump
+from longtake.engine.maintenance import run_duties
 from longtake.engine.membership import Membership
-from longtake.engine.persistence import PASSING, PAUSE_SECONDS
-from longtake.engine.rhythm import Rhythm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

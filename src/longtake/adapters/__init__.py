@@ -1,0 +1,1 @@
+"""The outside world: other servers, storage, and the decoders of media."""

@@ -1,0 +1,42 @@
+"""All providers there are. A new one is a file beside this one, and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from longtake.adapters.providers import gemini_account, kie_account
+from longtake.adapters.providers.gemini_image import GeminiImage
+from longtake.adapters.providers.gemini_veo import GeminiVeo
+from longtake.adapters.providers.kie import Kie
+from longtake.adapters.providers.kie_veo import KieVeo
+from longtake.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from longtake.adapters.net import HttpClient
+    from longtake.adapters.providers.provider import Provider
+    from longtake.engine.lanes import Lane
+    from longtake.settings import Settings
+
+
+def build_providers(
+    settings: Settings, client: HttpClient, key_of: Callable[[str], str], clock: Clock | None = None
+) -> dict[str, Provider]:
+    """Return the providers by name. `key_of` is asked for a setting at each call: keys may change meanwhile."""
+    clock = clock or SystemClock()
+    kie, webhooks = partial(key_of, kie_account.KEY_SETTING), partial(key_of, kie_account.WEBHOOK_KEY_SETTING)
+    gemini = partial(key_of, gemini_account.KEY_SETTING)
+    providers: list[Provider] = [
+        Kie(client, settings.kie_base_url, kie, webhooks, clock),
+        KieVeo(client, settings.kie_base_url, kie, webhooks, clock),
+        GeminiImage(client, settings.gemini_base_url, gemini, clock),
+        GeminiVeo(client, settings.gemini_base_url, gemini, clock),
+    ]
+    return {provider.name: provider for provider in providers}
+
+
+def lanes_of(providers: dict[str, Provider]) -> list[Lane]:
+    """Return the lanes of the providers, each once."""
+    lanes = {lane.name: lane for one in providers.values() for lane in (one.submit_lane, one.query_lane)}
+    return list(lanes.values())

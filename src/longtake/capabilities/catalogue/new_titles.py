@@ -1,0 +1,97 @@
+"""Titles as they are brought in, checked before anything is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from longtake.capabilities.catalogue.names import fold
+from longtake.capabilities.catalogue.poster_urls import is_local
+from longtake.errors import InvalidTitle
+from longtake.plain_text import check_plain_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NAME_LIMIT = 300
+FIRST_YEAR, LAST_YEAR = 1888, 2200
+MOST_ID = 2**53
+#: With more digits a number is too large in any case; Python refuses to read thousands of them.
+MOST_DIGITS = 20
+NAMES = ("title_japanese", "title_chinese", "title_english")
+NUMBERS = ("bangumi_id", "year", "tmdb_id")
+FIELDS = ("bangumi_id", *NAMES, "year", "poster", "tmdb_id")
+
+
+@dataclass(frozen=True, slots=True)
+class NewTitle:
+    """A checked title; None is what was not said, and changes nothing of a title that is there."""
+
+    bangumi_id: int | None = None
+    title_japanese: str | None = None
+    title_chinese: str | None = None
+    title_english: str | None = None
+    year: int | None = None
+    poster: str | None = None
+    tmdb_id: int | None = None
+
+    @property
+    def identity(self) -> str:
+        """Return what makes it the same title when it comes again."""
+        if self.bangumi_id is not None:
+            return f"bangumi:{self.bangumi_id}"
+        name = next(name for name in (self.title_japanese, self.title_chinese, self.title_english) if name)
+        return f"name:{fold(name)}:{self.year or ''}"
+
+
+def merged(first: NewTitle, second: NewTitle) -> NewTitle:
+    """Return what both say of one title; where they differ, the later word counts."""
+    said = {name: value for name in FIELDS if (value := getattr(second, name)) is not None}
+    return replace(first, **said)
+
+
+def check_title(given: Mapping[str, Any]) -> NewTitle:
+    """Return the title, or raise what is wrong with it; the sentence names the field."""
+    if unknown := sorted(given.keys() - set(FIELDS)):
+        raise InvalidTitle(f"A title has no {unknown[0][:40]!r}; it has {', '.join(FIELDS)}.", field=unknown[0][:40])
+    numbers = {name: _number(name, given.get(name)) for name in NUMBERS}
+    names = {name: _text(name, given.get(name), NAME_LIMIT) for name in NAMES}
+    year = numbers["year"]
+    if year is not None and not FIRST_YEAR <= year <= LAST_YEAR:
+        raise InvalidTitle(f"year is {year}; it must be {FIRST_YEAR} to {LAST_YEAR}.", field="year")
+    poster = _text("poster", given.get("poster"), most=4_000)
+    if poster is not None:
+        is_local(poster)
+    if numbers["bangumi_id"] is None and not any(names.values()):
+        raise InvalidTitle("The title has neither a Bangumi id nor a name.")
+    return NewTitle(
+        numbers["bangumi_id"],
+        names["title_japanese"],
+        names["title_chinese"],
+        names["title_english"],
+        year,
+        poster,
+        numbers["tmdb_id"],
+    )
+
+
+def _number(name: str, value: Any) -> int | None:
+    """Return a whole number, also one that is written in a table's cell."""
+    if isinstance(value, str):
+        value = value.strip()
+        if not value:
+            return None
+        value = int(value) if value.isascii() and value.isdecimal() and len(value) <= MOST_DIGITS else value
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MOST_ID:
+        raise InvalidTitle(f"{name} is {str(value)[:40]!r}; it must be a whole number of 1 or more.", field=name)
+    return value
+
+
+def _text(name: str, value: Any, most: int) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InvalidTitle(f"{name} must be text.", field=name)
+    return check_plain_text(name, value.strip(), most=most) or None

@@ -1,0 +1,133 @@
+"""Titles as they are read, and how the catalogue as a whole stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from sqlalchemy import ColumnElement, Row, and_, func, or_, select
+
+from longtake.capabilities.catalogue.tables import CALENDAR, KINDS, SYNC, SYNC_IDS, SYNC_POSTERS, posters, titles
+from longtake.db.dialects import NOW
+from longtake.engine.tables import job_kinds, jobs, schedules, workers
+from longtake.errors import NotFound
+
+if TYPE_CHECKING:
+    from longtake.db import Transaction
+
+PosterState = Literal["none", "remote", "stored"]
+TmdbState = Literal["found", "in_doubt", "not_found", "waiting", "none"]
+
+IS_STORED: ColumnElement[bool] = titles.c.poster_url.like("/posters/%")
+#: Written as the partial indexes have it.
+POSTER_STATES: dict[PosterState, ColumnElement[bool]] = {
+    "none": titles.c.poster_url.is_(None),
+    "remote": and_(titles.c.poster_url.is_not(None), ~IS_STORED),
+    "stored": IS_STORED,
+}
+TMDB_STATES: dict[TmdbState, ColumnElement[bool]] = {
+    "found": titles.c.tmdb_id.is_not(None),
+    "in_doubt": titles.c.tmdb_candidates.is_not(None),
+    "not_found": and_(
+        titles.c.tmdb_id.is_(None),
+        titles.c.tmdb_candidates.is_(None),
+        titles.c.tmdb_found_by.is_(None),
+        titles.c.tmdb_looked_up_at.is_not(None),
+    ),
+    "waiting": and_(titles.c.tmdb_looked_up_at.is_(None), titles.c.tmdb_due_at.is_not(None)),
+    "none": and_(
+        titles.c.tmdb_id.is_(None),
+        or_(
+            titles.c.tmdb_found_by.is_not(None),
+            and_(titles.c.tmdb_looked_up_at.is_(None), titles.c.tmdb_due_at.is_(None)),
+        ),
+    ),
+}
+SHOWN = (*titles.columns, posters.c.width, posters.c.height, posters.c.size, posters.c.stored_at, posters.c.checked_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which titles are wanted; None is all."""
+
+    poster: PosterState | None = None
+    tmdb: TmdbState | None = None
+    in_trouble: bool = False
+    bangumi_id: int | None = None
+    year: int | None = None
+
+
+def get_title(tx: Transaction, title_id: str) -> Row[Any]:
+    """Return one title with what is known of its poster."""
+    row = tx.execute(_select().where(titles.c.id == title_id)).first()
+    if row is None:
+        raise NotFound(f"There is no title {title_id!r}.", hint="`longtake catalogue list` shows those there are.")
+    return row
+
+
+def list_titles(tx: Transaction, wanted: Filter, before: str | None, limit: int) -> list[Row[Any]]:
+    """Return titles, the newest first, those before a place."""
+    query = _select()
+    if before is not None:
+        query = query.where(titles.c.id < before)
+    if wanted.poster is not None:
+        query = query.where(POSTER_STATES[wanted.poster])
+    if wanted.tmdb is not None:
+        query = query.where(TMDB_STATES[wanted.tmdb])
+    if wanted.in_trouble:
+        query = query.where(titles.c.error_code.is_not(None))
+    for name in ("bangumi_id", "year"):
+        if (value := getattr(wanted, name)) is not None:
+            query = query.where(titles.c[name] == value)
+    return list(tx.execute(query.order_by(titles.c.id.desc()).limit(limit)).all())
+
+
+def read_status(tx: Transaction) -> dict[str, Any]:
+    """Return how many titles stand how, what is under way, and whether anybody works on it."""
+    live = select(jobs.c.kind, jobs.c.state, func.count().label("number")).where(jobs.c.kind.in_(KINDS))
+    under_way: dict[str, dict[str, int]] = {}
+    for row in tx.execute(live.group_by(jobs.c.kind, jobs.c.state)):
+        under_way.setdefault(row.kind, {"ready": 0, "running": 0})[row.state] = row.number
+    return {
+        "running": is_running(tx),
+        "syncing": any(kind in under_way for kind in (SYNC, SYNC_POSTERS, SYNC_IDS)) or _works_on_titles(under_way),
+        "jobs": dict(sorted(under_way.items())),
+        "titles": tx.execute(select(func.count()).select_from(titles)).scalar_one(),
+        "posters": _counts(tx, POSTER_STATES),
+        "tmdb": _counts(tx, TMDB_STATES),
+        "in_trouble": _count(tx, titles.c.error_code.is_not(None)),
+        "schedules": {
+            row.name: row for row in tx.execute(select(schedules).where(schedules.c.name.in_((SYNC, CALENDAR))))
+        },
+    }
+
+
+def is_running(tx: Transaction) -> bool:
+    """Say whether somebody works on the catalogue: a worker lives, and nobody has stopped it."""
+    lives = tx.execute(select(workers.c.id).where(workers.c.lease_until > NOW).limit(1)).first()
+    stopped = select(job_kinds.c.name).where(job_kinds.c.name.in_(KINDS), job_kinds.c.paused).limit(1)
+    return lives is not None and tx.execute(stopped).first() is None
+
+
+def running_jobs(tx: Transaction) -> int:
+    """Return how many jobs of the catalogue are in a worker's hands."""
+    in_hand = (jobs.c.kind.in_(KINDS), jobs.c.state == "running")
+    count: int = tx.execute(select(func.count()).select_from(jobs).where(*in_hand)).scalar_one()
+    return count
+
+
+def _works_on_titles(under_way: dict[str, dict[str, int]]) -> bool:
+    return bool(under_way.keys() & {"catalogue.poster", "catalogue.year", "catalogue.search"})
+
+
+def _select() -> Any:
+    return select(*SHOWN).join(posters, posters.c.hash == titles.c.poster_hash, isouter=True)
+
+
+def _counts(tx: Transaction, states: Any) -> dict[str, int]:
+    return {state: _count(tx, condition) for state, condition in states.items()}
+
+
+def _count(tx: Transaction, condition: ColumnElement[bool]) -> int:
+    count: int = tx.execute(select(func.count()).select_from(titles).where(condition)).scalar_one()
+    return count

@@ -1,0 +1,100 @@
+"""Deleting an account: everything of a user that there was in that moment.
+
+What lets others in (keys, webhooks) and what was kept for repeats goes at once, in the transaction that also writes the
+job ``generation.delete_account``; the rest goes by that job in pages, because it may be much. Users are whoever a token
+names, so somebody who comes back begins anew: nothing that is made after the moment is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Column, delete, select
+
+from longtake.capabilities.generation.endings import Unsuccessful, end_tasks
+from longtake.capabilities.generation.kinds import DELETE_ACCOUNT, OF_A_TASK
+from longtake.capabilities.generation.removal import PAGE, remove_tasks
+from longtake.capabilities.generation.tables import IS_UNFINISHED, tasks
+from longtake.db import Database, Transaction
+from longtake.engine.control import cancel_of_subject
+from longtake.engine.engine import Engine
+from longtake.engine.jobs import Job
+from longtake.engine.kinds import Exponential, JobKind
+from longtake.engine.outcomes import Done, Outcome
+from longtake.engine.schedules import database_now
+from longtake.http.idempotency import idempotency_keys
+from longtake.services.accounts.api_keys import api_keys
+from longtake.services.assets import assets
+from longtake.services.assets.removal import remove_assets
+from longtake.services.conversations.removal import remove_conversation
+from longtake.services.conversations.tables import conversations
+from longtake.services.webhooks.tables import webhook_endpoints
+
+#: Removes a page of what a user had at that moment; says whether there may be more.
+Remove = Callable[[Transaction, Engine, str, datetime], bool]
+
+
+def begin_deletion(tx: Transaction, engine: Engine, user_id: str) -> None:
+    """Remove keys, webhooks and kept answers of the user, and have the rest removed. Again is as good as once."""
+    for table in (api_keys, webhook_endpoints, idempotency_keys):
+        tx.execute(delete(table).where(table.c.user_id == user_id))
+    engine.enqueue(tx, DELETE_ACCOUNT, {"user": user_id, "before": database_now(tx).isoformat()})
+
+
+class Leaving:
+    """Removes what users who left have; ``others`` remove what other capabilities keep of them."""
+
+    def __init__(self, database: Database, engine: Callable[[], Engine], others: Sequence[Remove] = ()) -> None:
+        self._database = database
+        self._engine = engine
+        self._others = others
+
+    def kind(self) -> JobKind:
+        """Return the job kind."""
+        return JobKind(DELETE_ACCOUNT, self.run, time_limit=600.0, max_attempts=1_000, back_off=Exponential())
+
+    async def run(self, job: Job) -> Outcome:
+        """Remove page after page, each in a transaction of its own: a kill loses nothing, and the rest goes on."""
+        user_id, before = job.args["user"], datetime.fromisoformat(job.args["before"])
+        for remove in (*self._others, _end_tasks, _remove_tasks, _remove_conversations, _remove_assets):
+            while await self._database.run(remove, self._engine(), user_id, before):
+                pass
+        return Done()
+
+
+def _end_tasks(tx: Transaction, _engine: Engine, user_id: str, before: datetime) -> bool:
+    """Cancel what is under way, as its user could: holds are released before their tasks go."""
+    found = _page(tx, tasks.c.id, tasks.c.user_id == user_id, IS_UNFINISHED, tasks.c.created_at <= before)
+    for task_id in found:
+        cancel_of_subject(tx, task_id, OF_A_TASK, "its user has left")
+    end_tasks(tx, unsuccessful=[Unsuccessful(one, "cancelled", "CANCELLED", "Its user has left.") for one in found])
+    return len(found) == PAGE
+
+
+def _remove_tasks(tx: Transaction, engine: Engine, user_id: str, before: datetime) -> bool:
+    mine = (tasks.c.user_id == user_id, tasks.c.created_at <= before, ~IS_UNFINISHED)
+    found = _page(tx, tasks.c.id, *mine)
+    remove_tasks(tx, engine, found)
+    return len(found) == PAGE
+
+
+def _remove_conversations(tx: Transaction, _engine: Engine, user_id: str, before: datetime) -> bool:
+    mine = (conversations.c.user_id == user_id, conversations.c.created_at <= before)
+    found = _page(tx, conversations.c.id, *mine)
+    for conversation_id in found:
+        remove_conversation(tx, user_id, conversation_id)
+    return len(found) == PAGE
+
+
+def _remove_assets(tx: Transaction, engine: Engine, user_id: str, before: datetime) -> bool:
+    """Remove references and imports; a result of a task that was made since stays with its task."""
+    mine = (assets.c.user_id == user_id, assets.c.created_at <= before)
+    found = _page(tx, assets.c.id, *mine)
+    remove_assets(tx, engine, found)
+    return len(found) == PAGE
+
+
+def _page(tx: Transaction, column: Column[Any], *which: Any) -> list[str]:
+    return list(tx.execute(select(column).where(*which).order_by(column).limit(PAGE)).scalars())

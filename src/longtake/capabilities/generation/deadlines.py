@@ -1,0 +1,128 @@
+"""The job ``generation.sweep``: tasks past their deadline end, by the database's clock and however the workers fare.
+
+A running task is asked about one last time before it is given up; if that does not happen soon (its lane is paused,
+its provider down), it ends all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from sqlalchemy import Row, Select, select
+
+from longtake.adapters.providers.provider import Provider
+from longtake.capabilities.generation.endings import Unsuccessful, end_tasks
+from longtake.capabilities.generation.kinds import OF_A_TASK, POLL, SUBMIT, SWEEP
+from longtake.capabilities.generation.lost_submits import look_again
+from longtake.capabilities.generation.tables import IS_UNFINISHED, tasks
+from longtake.db import Database, Transaction
+from longtake.db.dialects import NOW, seconds_until
+from longtake.engine.control import cancel_of_subject, hurry
+from longtake.engine.engine import Engine
+from longtake.engine.jobs import Job, Priority
+from longtake.engine.kinds import JobKind
+from longtake.engine.outcomes import Done, Outcome
+from longtake.engine.schedules import Schedule
+from longtake.engine.tables import jobs
+from longtake.http.idempotency import forget_old_keys
+
+if TYPE_CHECKING:
+    from sqlalchemy.sql.elements import ColumnElement
+
+log = structlog.get_logger(__name__)
+
+EVERY_SECONDS = 15.0
+PAGE = 200
+#: How long past the deadline a last answer is waited for.
+LAST_LOOK_SECONDS = 120.0
+
+
+class Sweeping:
+    """Runs sweeps."""
+
+    def __init__(self, database: Database, engine: Callable[[], Engine], providers: Mapping[str, Provider]) -> None:
+        self._database = database
+        self._engine = engine
+        self._providers = providers
+
+    def kind(self) -> JobKind:
+        """Return the job kind."""
+        return JobKind(SWEEP, self.run, priority=Priority.HIGH, time_limit=60.0, max_attempts=3)
+
+    def schedule(self) -> Schedule:
+        """Return when it runs."""
+        return Schedule(SWEEP, SWEEP, every=EVERY_SECONDS)
+
+    async def run(self, _job: Job) -> Outcome:
+        """End what is overdue, page by page."""
+        engine = self._engine()
+        while ended := await self._database.run(end_overdue):
+            log.info("tasks past their deadline ended", action="sweep", tasks=ended)
+            if ended < PAGE:
+                break
+        await self._database.run(look_again, engine, self._providers)
+        await self._database.run(forget_old_keys)
+        return Done()
+
+
+def end_overdue(tx: Transaction) -> int:
+    """End a page of overdue tasks, or have them asked about one last time; return how many ended."""
+    late = select(tasks.c.id).where(*_overdue()).order_by(tasks.c.deadline_at).limit(PAGE)
+    found = list(tx.execute(late).scalars())
+    if not found:
+        return 0
+    free, submitting = _lock_jobs(tx, found)
+    # Read again now that nobody can go on with them: a submit may just have been accepted, and has a new deadline.
+    rows = tx.execute(_columns().where(*_overdue(), tasks.c.id.in_(free)).order_by(tasks.c.id).with_for_update()).all()
+    given_up = [row for row in rows if _is_over(row, submitting)]
+    for row in given_up:
+        cancel_of_subject(tx, row.id, OF_A_TASK, "past its deadline")
+    ended = end_tasks(tx, unsuccessful=[_ending(row) for row in given_up])
+    # One that has just ended has no poll any more.
+    hurry(tx, POLL, [row.id for row in rows if row.status == "running"])
+    return len(ended)
+
+
+def _overdue() -> tuple[ColumnElement[bool], ...]:
+    return IS_UNFINISHED, tasks.c.deadline_at < NOW
+
+
+def _columns() -> Select[Any]:
+    late = seconds_until(tasks.c.deadline_at).label("late")
+    # Asked about at or after the deadline, and still not done.
+    asked = (tasks.c.last_polled_at >= tasks.c.deadline_at).label("asked")
+    return select(tasks.c.id, tasks.c.status, tasks.c.type, tasks.c.needs_review, late, asked)
+
+
+def _lock_jobs(tx: Transaction, task_ids: Sequence[str]) -> tuple[list[str], set[str]]:
+    """Keep the tasks' jobs from starting and from ending; return the tasks that are ours so, and those being submitted.
+
+    The jobs first, then the tasks, as everywhere: nobody deadlocks. A task whose job somebody has under way in this
+    very moment is left for the next sweep.
+    """
+    about = (jobs.c.subject.in_(task_ids), jobs.c.kind.in_(OF_A_TASK))
+    ours = set(tx.execute(select(jobs.c.id).where(*about).with_for_update(skip_locked=True)).scalars())
+    live = tx.execute(select(jobs.c.id, jobs.c.subject, jobs.c.kind, jobs.c.state).where(*about)).all()
+    taken = {job.subject for job in live if job.id not in ours}
+    submitting = {job.subject for job in live if job.kind == SUBMIT and job.state == "running"}
+    return [one for one in task_ids if one not in taken], submitting
+
+
+def _is_over(row: Row[Any], submitting: set[str]) -> bool:
+    if -row.late > LAST_LOOK_SECONDS or row.needs_review:
+        return True
+    if row.status == "running":
+        return bool(row.asked)
+    # A submit that is under way right now is let finish: its answer is worth having.
+    return row.id not in submitting
+
+
+def _ending(row: Row[Any]) -> Unsuccessful:
+    if row.needs_review:
+        text = "The provider's answer was lost, and nothing was heard of the task until its deadline."
+        return Unsuccessful(row.id, "failed", "SUBMIT_UNKNOWN", text)
+    if row.status == "running":
+        return Unsuccessful(row.id, "failed", "TIMEOUT", f"The provider did not finish the {row.type} in time.")
+    return Unsuccessful(row.id, "failed", "TIMEOUT", "The task waited too long for its turn at the provider.")

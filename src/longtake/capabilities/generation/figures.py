@@ -1,0 +1,171 @@
+"""How generation fares: how many tasks succeed, how long they take, how soon their providers are asked again.
+
+The newest tasks of the time asked about are counted, up to a limit: a busy day must not slow a look at it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Column, ColumnElement, Float, Row, func, literal, literal_column, select
+
+from longtake.capabilities.generation.tables import IS_UNFINISHED, tasks
+from longtake.db import Transaction
+from longtake.db.dialects import NOW, POSTGRESQL, later, seconds_between
+
+#: Beyond it the figures are those of the newest; a rate is as exact with so many as with all.
+ENDED_LIMIT = 10_000
+TYPES = ("image", "video")
+SUCCESS_TARGET = 0.95
+MEAN_TARGET = {"image": 60.0, "video": 300.0}
+POLL_TARGET = 60.0
+#: Nobody needs to know more exactly how many more than this are under way.
+COUNT_LIMIT = 10_000
+#: How finely times are told apart.
+STEPS_A_SECOND = 10
+
+#: A provider that answers with the file itself has no moment of acceptance.
+BEGUN = func.coalesce(tasks.c.started_at, tasks.c.created_at)
+#: Since its provider accepted a task, or was last asked about it.
+UNASKED = seconds_between(func.coalesce(tasks.c.last_polled_at, tasks.c.started_at), NOW)
+#: Written as the partial index has it.
+IS_RUNNING: ColumnElement[bool] = literal_column("tasks.status = 'running'")
+
+
+@dataclass
+class Ended:
+    """The ends of one type: how many of each status, and how many completed ones took how many steps."""
+
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("completed", "failed", "cancelled"), 0))
+    seconds: float = 0.0
+    steps: dict[float, int] = field(default_factory=dict)
+
+    def take(self, row: Row[Any]) -> None:
+        """Add a group of tasks that took the same time."""
+        self.counts[row.status] += row.number
+        if row.status == "completed":
+            self.seconds += row.seconds
+            self.steps[row.step] = self.steps.get(row.step, 0) + row.number
+
+    @property
+    def judged(self) -> int:
+        """How many say something about success; cancelled ones do not."""
+        return self.counts["completed"] + self.counts["failed"]
+
+    @property
+    def failure_rate(self) -> float | None:
+        """The part that failed; None while there is nothing to judge."""
+        return self.counts["failed"] / self.judged if self.judged else None
+
+    @property
+    def mean_seconds(self) -> float | None:
+        """How long completed ones took."""
+        completed = self.counts["completed"]
+        return round(self.seconds / completed, 2) if completed else None
+
+    def percentile(self, part: float) -> float | None:
+        """Return the time within which this part of the completed ones were done, to a tenth of a second."""
+        left = part * self.counts["completed"]
+        for step in sorted(self.steps):
+            left -= self.steps[step]
+            if left <= 0:
+                return step / STEPS_A_SECOND
+        return None
+
+
+def by_index(tx: Transaction) -> None:
+    """Have the rest of the transaction read in the order of an index, whatever PostgreSQL believes of the rows.
+
+    After a busy hour its statistics are old, and it would rather read and sort the whole table. Also where they are
+    new it would rather read all that waits, which lies in the order of its index, and sort the little that runs.
+    """
+    if tx.dialect == POSTGRESQL:
+        tx.sql("SELECT set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true)")
+
+
+def read_ended(tx: Transaction, hours: float) -> dict[str, Ended]:
+    """Return the ends of the last hours by type, by one pass over an index that has all it needs."""
+    by_index(tx)
+    taken = seconds_between(BEGUN, tasks.c.ended_at)
+    newest = (
+        select(tasks.c.type, tasks.c.status, taken.label("seconds"))
+        .where(tasks.c.ended_at > later(literal(-3600.0 * hours, Float)))
+        .order_by(tasks.c.ended_at.desc())
+        .limit(ENDED_LIMIT)
+        .subquery()
+    )
+    step = func.round(newest.c.seconds * STEPS_A_SECOND).label("step")
+    groups = select(
+        newest.c.type, newest.c.status, step, func.count().label("number"), func.sum(newest.c.seconds).label("seconds")
+    ).group_by(newest.c.type, newest.c.status, step)
+    ended: dict[str, Ended] = defaultdict(Ended)
+    for row in tx.execute(groups):
+        ended[row.type].take(row)
+    return {name: ended[name] for name in TYPES}
+
+
+def generation_figures(tx: Transaction, hours: float) -> dict[str, Any]:
+    """Return the figures with their targets; `met` is null where there is nothing to judge yet."""
+    ended = read_ended(tx, hours)
+    counted = sum(sum(one.counts.values()) for one in ended.values())
+    return {
+        "hours": hours,
+        "types": [_show(name, one) for name, one in ended.items()],
+        "poll_delay": _poll_delay(tx),
+        "unfinished": _unfinished(tx),
+        "counted": counted,
+        "counted_is_more": counted >= ENDED_LIMIT,
+    }
+
+
+def _show(name: str, ended: Ended) -> dict[str, Any]:
+    failed, mean = ended.failure_rate, ended.mean_seconds
+    success = None if failed is None else round(1 - failed, 4)
+    return {
+        "type": name,
+        **ended.counts,
+        "success_rate": success,
+        "success_target": SUCCESS_TARGET,
+        "success_met": None if success is None else success > SUCCESS_TARGET,
+        "mean_seconds": mean,
+        "p95_seconds": ended.percentile(0.95),
+        "mean_target": MEAN_TARGET[name],
+        "mean_met": None if mean is None else mean < MEAN_TARGET[name],
+    }
+
+
+def _poll_delay(tx: Transaction) -> dict[str, Any]:
+    """Return how long ago running tasks were asked about; of very many, some stand for all."""
+    by_index(tx)
+    # In the order of the small index: without one, a database may read all tasks that ever ended on its way.
+    running = select(UNASKED.label("seconds")).where(IS_RUNNING).order_by(tasks.c.provider)
+    some = running.limit(COUNT_LIMIT).subquery()
+    asked = (
+        func.count().label("running"),
+        func.avg(some.c.seconds).label("mean"),
+        func.max(some.c.seconds).label("longest"),
+    )
+    row = tx.execute(select(*asked)).one()
+    return {
+        "running": row.running,
+        "mean_seconds": None if row.mean is None else round(row.mean, 2),
+        "max_seconds": None if row.longest is None else round(row.longest, 2),
+        "target": POLL_TARGET,
+        "met": None if row.mean is None else row.mean < POLL_TARGET,
+    }
+
+
+def _unfinished(tx: Transaction) -> Mapping[str, int]:
+    """Return how many tasks have not ended, counted up to the limit."""
+    by_index(tx)
+
+    def count(indexed: Column[Any], *status: ColumnElement[bool]) -> int:
+        # What a partial index has, in its order: so that is the one that is read, and nothing else.
+        some = select(indexed).where(*status).order_by(indexed).limit(COUNT_LIMIT).subquery()
+        return int(tx.execute(select(func.count()).select_from(some)).scalar_one())
+
+    pending = count(tasks.c.deadline_at, IS_UNFINISHED, tasks.c.status == "pending")
+    return {"pending": pending, "running": count(tasks.c.provider, IS_RUNNING)}

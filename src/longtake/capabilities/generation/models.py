@@ -1,0 +1,135 @@
+"""Models are data: what each is called, takes and costs. Those offered are in models.toml; a file adds or replaces."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from longtake.errors import SettingsError
+
+OFFERED = "models.toml"
+PROMPT_LIMIT = 5_000
+TEXT_LIMIT = 500
+#: Beyond it, readers of JSON no longer agree what a whole number is.
+NUMBER_LIMIT = 2**53
+
+
+class Parameter(BaseModel):
+    """One thing a model can be told, with its limits."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["choice", "whole", "number", "yes_no", "text"]
+    meaning: str
+    default: Any = None
+    choices: tuple[Any, ...] = ()
+    least: float | None = None
+    most: float | None = None
+    sends: str
+    as_text: bool = False
+
+    @model_validator(mode="after")
+    def _default_is_allowed(self) -> Parameter:
+        if self.kind == "choice" and not self.choices:
+            raise ValueError("a choice needs choices")
+        if self.default is not None and (wrong := self.problem(self.default)):
+            raise ValueError(f"its default {wrong}")
+        return self
+
+    def problem(self, value: Any) -> str | None:
+        """Say what is wrong with a value; None when it may be used."""
+        match self.kind:
+            case "choice":
+                # True == 1: a choice of numbers must not let it in.
+                if not any(value == one and type(value) is type(one) for one in self.choices):
+                    return f"must be one of {', '.join(str(one) for one in self.choices)}"
+            case "yes_no":
+                if not isinstance(value, bool):
+                    return "must be true or false"
+            case "text":
+                if not isinstance(value, str) or len(value) > (self.most or TEXT_LIMIT) or not value.isprintable():
+                    return f"must be a line of at most {self.most or TEXT_LIMIT:g} characters"
+            case "whole" | "number":
+                return self._number_problem(value)
+        return None
+
+    def _number_problem(self, value: Any) -> str | None:
+        allowed = (int,) if self.kind == "whole" else (int, float)
+        if isinstance(value, bool) or not isinstance(value, allowed):
+            return f"must be a {'whole ' if self.kind == 'whole' else ''}number"
+        if not -NUMBER_LIMIT <= value <= NUMBER_LIMIT:
+            return f"must be a number between -{NUMBER_LIMIT:,} and {NUMBER_LIMIT:,}"
+        if (self.least is not None and value < self.least) or (self.most is not None and value > self.most):
+            bounds = [f"at least {self.least:g}"] if self.least is not None else []
+            bounds += [f"at most {self.most:g}"] if self.most is not None else []
+            return f"must be {' and '.join(bounds)}"
+        return None
+
+
+class Model(BaseModel):
+    """One model: everything the service must know of it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$")
+    title: str
+    provider: str
+    remote: str
+    type: Literal["image", "video"]
+    credits: int = Field(ge=0, le=1_000_000)
+    deadline: float = Field(ge=10, le=86_400)
+    lane: str | None = None
+    prompt_limit: int = Field(default=PROMPT_LIMIT, ge=1, le=50_000)
+    references: tuple[int, int] = (0, 0)
+    reference_field: str | None = None
+    parameters: dict[str, Parameter] = Field(default_factory=dict)
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """What a request that says nothing gets."""
+        return {name: one.default for name, one in self.parameters.items() if one.default is not None}
+
+    def wire_parameters(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters under the names, and in the form, the provider wants."""
+        wire = {}
+        for name, value in parameters.items():
+            spec = self.parameters.get(name)
+            if spec is not None:
+                wire[spec.sends] = str(value) if spec.as_text else value
+        return wire
+
+
+def load_models(file: Path | None = None) -> dict[str, Model]:
+    """Return the models by name: those offered, then what the file adds or replaces."""
+    models = _read(files("longtake.capabilities.generation").joinpath(OFFERED).read_text("utf-8"), OFFERED)
+    if file is not None:
+        try:
+            text = file.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(f"LONGTAKE_MODELS_FILE: {file} cannot be read: {error}.") from None
+        models |= _read(text, str(file))
+    return models
+
+
+def _read(text: str, name: str) -> dict[str, Model]:
+    try:
+        entries = tomllib.loads(text).get("model", [])
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{name} is not valid TOML: {error}.") from None
+    models = {}
+    for number, entry in enumerate(entries, start=1):
+        try:
+            model = Model.model_validate(entry)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            called = entry.get("name", f"number {number}") if isinstance(entry, dict) else f"number {number}"
+            raise SettingsError(f"{name}: the model {called}: {where}: {first['msg']}.") from None
+        models[model.name] = model
+    return models

@@ -1,0 +1,259 @@
+"""The routes of generation."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+import orjson
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from pydantic import BaseModel
+
+from longtake.capabilities.generation import removal_routes
+from longtake.capabilities.generation.queries import PENDING_LIMIT, Filter
+from longtake.capabilities.generation.schemas import (
+    CALLBACK,
+    MODEL_NAME,
+    STATUS,
+    GenerateBody,
+    ModelList,
+    PendingTasks,
+    Received,
+    TaskAnswer,
+    TaskPage,
+)
+from longtake.capabilities.generation.service import Generation
+from longtake.capabilities.generation.validation import check_request
+from longtake.errors import InvalidPreference
+from longtake.http.idempotency import Answer, keyed
+from longtake.http.problem_schema import BODY, CALLER, problems
+from longtake.http.strict_json import StrictRoute
+from longtake.logs import log_context
+from longtake.services.accounts.callers import Caller, current_caller
+
+WAIT_LONGEST = 60
+PAGE_LIMIT = 200
+REFERENCE_LIMIT = 100
+_WAIT = re.compile(r"(?:^|[,;\s])wait(?:\s*=\s*(?P<seconds>[^,;\s]*))?(?:$|[,;\s])", re.IGNORECASE)
+
+_REFUSED = (
+    "MODEL_UNKNOWN",
+    "PARAMETER_UNKNOWN",
+    "PARAMETER_INVALID",
+    "PROMPT_INVALID",
+    "REFERENCES_INVALID",
+    "PROVIDER_NOT_CONFIGURED",
+    "PUBLIC_URL_MISSING",
+    "INSUFFICIENT_CREDITS",
+    "NOT_FOUND",
+    "TASKS_TOO_MANY",
+    "IDEMPOTENCY_KEY_INVALID",
+    "IDEMPOTENCY_KEY_REUSED",
+    "IDEMPOTENCY_KEY_IN_USE",
+)
+
+Who = Annotated[Caller, Depends(current_caller)]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        description="The same key with the same body gets the first answer again; 1 to 255 characters.",
+        examples=["fox-1"],
+    ),
+]
+Prefer = Annotated[
+    str | None,
+    Header(
+        description="`wait=n`: answer when the task has ended, at most after n seconds (1 to 60).", examples=["wait=30"]
+    ),
+]
+
+
+def build_routes(generation: Generation) -> APIRouter:
+    """Return all routes of generation."""
+    parts = (_submitting, _reading, _changing, _callbacks, removal_routes.build_routes)
+    return APIRouter(routes=[route for part in parts for route in part(generation).routes])
+
+
+def _submitting(generation: Generation) -> APIRouter:
+    router = APIRouter(prefix="/v1", tags=["generate"], route_class=StrictRoute)
+    answers: dict[int | str, dict[str, Any]] = {
+        200: {"model": TaskAnswer, "description": "The task has ended while the request waited"},
+        202: {"model": TaskAnswer, "description": "The task is written and will be followed"},
+        **problems(*CALLER, *BODY, *_REFUSED, "PREFERENCE_INVALID"),
+    }
+
+    @router.post("/images/generate", status_code=202, responses=answers, summary="Make an image")
+    async def generate_image(
+        body: GenerateBody, caller: Who, idempotency_key: IdempotencyKey = None, prefer: Prefer = None
+    ) -> Response:
+        """Hold the price, write the task and answer; the image is made whether or not anybody waits for it."""
+        return await submit(body, caller, "image", idempotency_key, prefer)
+
+    @router.post("/videos/generate", status_code=202, responses=answers, summary="Make a video")
+    async def generate_video(
+        body: GenerateBody, caller: Who, idempotency_key: IdempotencyKey = None, prefer: Prefer = None
+    ) -> Response:
+        """Hold the price, write the task and answer; the video is made whether or not anybody waits for it."""
+        return await submit(body, caller, "video", idempotency_key, prefer)
+
+    async def submit(
+        body: GenerateBody,
+        caller: Caller,
+        type: Literal["image", "video"],  # noqa: A002 - the domain's word
+        key: str | None,
+        prefer: str | None,
+    ) -> Response:
+        caller.require("generate")
+        wait = WAIT_LONGEST if body.wait_for_result else wait_of(prefer)
+        model = generation.offer.find(body.model, type)
+        conversation = None if body.conversation_id is None else str(body.conversation_id)
+        references = [str(one) for one in body.references]
+        request = check_request(model, body.prompt, body.parameters, references, conversation)
+        wanted = keyed(caller.user_id, f"{type}s/generate", key, body.model_dump(mode="json"))
+        answer = await generation.submit(caller.user_id, request, wanted, request_id())
+        return await _answered(generation, caller, answer, wait)
+
+    return router
+
+
+def _reading(generation: Generation) -> APIRouter:
+    router = APIRouter(prefix="/v1", tags=["tasks"])
+
+    @router.get("/tasks/pending", responses=_answers(PendingTasks), summary="My unfinished tasks")
+    async def pending(caller: Who) -> Response:
+        """All tasks that have not ended, oldest first; `more` says that there are more than the 500 shown."""
+        caller.require("read")
+        found = await generation.pending(caller.user_id)
+        return _json({"tasks": found[:PENDING_LIMIT], "more": len(found) > PENDING_LIMIT})
+
+    @router.get("/tasks", responses=_answers(TaskPage), summary="My tasks")
+    async def list_of(
+        caller: Who,
+        status: Annotated[list[STATUS] | None, Query(description="One or several.")] = None,
+        type: Annotated[Literal["image", "video"] | None, Query(description="What is made.")] = None,  # noqa: A002 - the parameter's name
+        model: Annotated[str | None, Query(pattern=MODEL_NAME, description="A model's name.")] = None,
+        conversation_id: Annotated[UUID | None, Query(description="Those of one conversation.")] = None,
+        before: Annotated[UUID | None, Query(description="The `next` of the page before.")] = None,
+        limit: Annotated[int, Query(ge=1, le=PAGE_LIMIT, description="How many at most.")] = 50,
+    ) -> Response:
+        """Newest first, page by page."""
+        caller.require("read")
+        conversation = None if conversation_id is None else str(conversation_id)
+        wanted = Filter(tuple(status or ()), type, model, conversation)
+        cursor = None if before is None else str(before)
+        # One more than is shown tells whether there is a page after.
+        found = await generation.page(caller.user_id, wanted, cursor, limit + 1)
+        shown = found[:limit]
+        return _json({"tasks": shown, "next": shown[-1]["id"] if len(found) > limit else None})
+
+    @router.get(
+        "/tasks/{task_id}",
+        responses=_answers(TaskAnswer, "NOT_FOUND", "REQUEST_INVALID", "PREFERENCE_INVALID"),
+        summary="One task",
+    )
+    async def one(task_id: UUID, caller: Who, prefer: Prefer = None) -> Response:
+        """The task as it is now, or as it ended; looking at an unfinished one makes its provider be asked sooner."""
+        caller.require("read")
+        return _json(await generation.show(caller.user_id, str(task_id), wait_of(prefer)))
+
+    @router.get("/models", responses=_answers(ModelList), summary="Models", tags=["generate"])
+    async def models(caller: Who) -> Response:
+        """What can be made, with limits, price and how long it took lately."""
+        caller.require("read")
+        return _json({"models": await generation.models()})
+
+    return router
+
+
+def _changing(generation: Generation) -> APIRouter:
+    router = APIRouter(prefix="/v1", tags=["tasks"])
+
+    changed = _answers(TaskAnswer, "NOT_FOUND", "STATE_CONFLICT")
+
+    @router.post("/tasks/{task_id}/cancel", responses=changed, summary="Cancel a task")
+    async def cancel(task_id: UUID, caller: Who) -> Response:
+        """End it now and give its credits back. Cancelling again changes nothing; an ended task is refused (409)."""
+        caller.require("generate")
+        return _json(await generation.cancel(caller.user_id, str(task_id)))
+
+    again = {202: {"model": TaskAnswer}} | problems(*CALLER, *_REFUSED, "REQUEST_INVALID", "STATE_CONFLICT")
+
+    @router.post("/tasks/{task_id}/retry", status_code=202, responses=again, summary="Try a task again")
+    async def retry(task_id: UUID, caller: Who, idempotency_key: IdempotencyKey = None) -> Response:
+        """Make a new task with the same request; the old one stays as it ended."""
+        caller.require("generate")
+        wanted = keyed(caller.user_id, "tasks/retry", idempotency_key, {"task_id": str(task_id)})
+        answer = await generation.retry(caller.user_id, str(task_id), wanted, request_id())
+        return await _answered(generation, caller, answer, 0)
+
+    @router.post("/tasks/{task_id}/retry-save", responses=changed, summary="Save results again")
+    async def retry_save(task_id: UUID, caller: Who) -> Response:
+        """Try once more to copy the results of a completed task to our storage."""
+        caller.require("generate")
+        return _json(await generation.retry_save(caller.user_id, str(task_id)))
+
+    return router
+
+
+def _callbacks(generation: Generation) -> APIRouter:
+    router = APIRouter(prefix="/v1", tags=["callbacks"])
+    answers = {200: {"model": Received}} | problems("NOT_FOUND", "BODY_TOO_LARGE", "DATABASE_UNAVAILABLE")
+
+    @router.post(
+        "/callbacks/{provider}",
+        responses=answers,
+        summary="A provider's callback",
+        openapi_extra={"requestBody": {"content": {"application/json": {"example": CALLBACK, "schema": {}}}}},
+    )
+    async def callback(
+        provider: Annotated[str, Path(description="Whose callback it is.", examples=["kie"])],
+        request: Request,
+        reference: Annotated[str, Query(max_length=REFERENCE_LIMIT, description="The task's, as the provider got it.")],
+    ) -> Response:
+        """Providers call this when a task changes. It is a hint: the provider is asked before anything is believed."""
+        try:
+            body = orjson.loads(await request.body())
+        except orjson.JSONDecodeError:
+            body = None
+        await generation.callback(provider, reference, body, request.headers)
+        return _json({"received": True})
+
+    return router
+
+
+async def _answered(generation: Generation, caller: Caller, answer: Answer, wait: float) -> Response:
+    task_id = answer.body["id"]
+    headers = {"Location": f"/v1/tasks/{task_id}"}
+    if answer.replayed:
+        headers["Idempotent-Replayed"] = "true"
+    if wait <= 0:
+        return _json(answer.body, answer.status, headers)
+    shown = await generation.show(caller.user_id, task_id, wait)
+    return _json(shown, 200 if shown["ended_at"] else answer.status, headers)
+
+
+def wait_of(prefer: str | None) -> float:
+    """Return how long the caller wants to wait: `Prefer: wait=n`, or `wait` for as long as we do."""
+    match = _WAIT.search(prefer or "")
+    if match is None:
+        return 0
+    wanted = match["seconds"]
+    if wanted is None:
+        return WAIT_LONGEST
+    if not re.fullmatch(r"[0-9]{1,4}", wanted) or not 1 <= int(wanted) <= WAIT_LONGEST:
+        raise InvalidPreference(f"Prefer: wait takes 1 to {WAIT_LONGEST} seconds.", longest=WAIT_LONGEST)
+    return int(wanted)
+
+
+def request_id() -> str:
+    """Return the id this request has in logs, rows and answers."""
+    return str(log_context.get().get("request_id", ""))
+
+
+def _answers(model: type[BaseModel], *codes: str) -> dict[int | str, dict[str, Any]]:
+    return {200: {"model": model}} | problems(*CALLER, *codes)
+
+
+def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(orjson.dumps(content), status, headers, media_type="application/json")

@@ -1,0 +1,233 @@
+"""Requests and answers of generation as HTTP sees them, with examples; /openapi.json is made of these."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from longtake.services.assets.schemas import ASSET_EXAMPLE, AssetView
+
+STATUS = Literal["pending", "running", "completed", "failed", "cancelled"]
+TASK_ID = "019a8f6e-5d0c-7c41-9f53-0f6d1f2b7a10"
+CONVERSATION_ID = "019a8f6e-7b32-7d10-8c4e-5a1be0c9d2f4"
+MODEL_NAME = r"^[a-z0-9][a-z0-9._-]{0,59}$"
+CALLBACK = {"code": 200, "msg": "success", "data": {"taskId": "5f1e…", "state": "success"}}
+MOMENT = "2026-01-01T12:00:00.000000Z"
+
+
+class GenerateBody(BaseModel):
+    """What to make."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {"model": "nano-banana", "prompt": "a red fox in snow", "parameters": {"aspect_ratio": "16:9"}},
+            ]
+        },
+    )
+
+    model: str = Field(min_length=1, max_length=60, description="A model's name; GET /v1/models lists them.")
+    prompt: str = Field(max_length=50_000, description="What is to be seen, in words.")
+    parameters: dict[str, Any] = Field(
+        default_factory=dict, max_length=30, description="The model's own parameters; what is left out has a default."
+    )
+    references: list[UUID] = Field(
+        default_factory=list, max_length=16, description="Reference images, uploaded before to /v1/references."
+    )
+    conversation_id: UUID | None = Field(
+        default=None, description="Where the message goes; without one no message is written."
+    )
+    wait_for_result: bool = Field(
+        default=False,
+        strict=True,
+        description="Answer when the task has ended, at most after a minute; as `Prefer: wait=60`.",
+    )
+
+
+class TaskError(BaseModel):
+    """Why it has no result."""
+
+    code: str = Field(examples=["TIMEOUT"])
+    message: str | None
+
+
+class TaskCredits(BaseModel):
+    """What it costs, and what became of that."""
+
+    price: int
+    refunded: int
+    state: Literal["held", "captured", "released", "refunded"]
+
+
+class TaskEstimate(BaseModel):
+    """How far it probably is; null where nobody can say."""
+
+    fraction: float | None = Field(description="A part of the whole; 1 is only its end.")
+    seconds_left: float | None
+    based_on: Literal["provider", "history"] | None
+    late: bool = Field(description="Longer under way than nearly all before it.")
+
+
+class TaskQueue(BaseModel):
+    """Its place among those that wait for the same provider."""
+
+    position: int
+    ahead: int
+    more: bool = Field(description="There are at least so many ahead.")
+
+
+class TaskRetry(BaseModel):
+    """When it is tried again, and why it has to be."""
+
+    attempt: int = Field(description="The number of the try to come.")
+    of: int | None = Field(description="The last try there is; null where it is tried until the deadline.")
+    at: str
+    code: str
+    message: str
+
+
+class ModelEstimate(BaseModel):
+    """How long it took lately."""
+
+    median_seconds: float | None
+    p95_seconds: float | None
+    runs: int
+
+
+TASK_EXAMPLE: dict[str, Any] = {
+    "id": TASK_ID, "status": "running", "type": "image", "model": "nano-banana", "prompt": "a red fox in snow",
+    "parameters": {"aspect_ratio": "16:9"}, "references": [], "conversation_id": CONVERSATION_ID,
+    "message_id": "019a8f6e-5d0c-7c41-9f53-0f6d1f2b7a11", "progress": 0.4,
+    "estimate": {"fraction": 0.4, "seconds_left": 8.1, "based_on": "provider", "late": False},
+    "usual": {"median_seconds": 14.2, "p95_seconds": 31.0, "runs": 120}, "queue": None, "retry": None,
+    "needs_review": False, "trouble": None,
+    "results": [], "error": None, "credits": {"price": 4, "refunded": 0, "state": "held"}, "poll_count": 3,
+    "last_polled_at": MOMENT, "created_at": MOMENT, "started_at": MOMENT, "deadline_at": "2026-01-01T12:10:00Z",
+    "ended_at": None, "retry_of": None, "request_id": "fox-1",
+    "urls": {"self": f"/v1/tasks/{TASK_ID}", "cancel": f"/v1/tasks/{TASK_ID}/cancel"},
+}  # fmt: skip
+COMPLETED_EXAMPLE: dict[str, Any] = {
+    **TASK_EXAMPLE,
+    "status": "completed",
+    "progress": 1.0,
+    "estimate": None,
+    "usual": None,
+    "results": [{**ASSET_EXAMPLE, "task_id": TASK_ID, "role": "result"}],
+    "credits": {"price": 4, "refunded": 0, "state": "captured"},
+    "ended_at": "2026-01-01T12:00:14.207310Z",
+}
+
+
+class TaskAnswer(BaseModel):
+    """A task, the same everywhere. A completed one has its files in `results`."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [TASK_EXAMPLE, COMPLETED_EXAMPLE]})
+
+    id: str = Field(examples=[TASK_ID])
+    status: STATUS
+    type: Literal["image", "video"]
+    model: str = Field(examples=["nano-banana"])
+    prompt: str
+    parameters: dict[str, Any]
+    references: list[str]
+    conversation_id: str | None
+    message_id: str | None
+    progress: float | None = Field(description="0 to 1 where the provider tells.")
+    estimate: TaskEstimate | None = Field(description="Null once it has ended.")
+    usual: ModelEstimate | None = Field(description="How long its model took lately, while it is under way.")
+    queue: TaskQueue | None = Field(description="While it waits for its turn at the provider.")
+    retry: TaskRetry | None = Field(description="While it waits to be tried again.")
+    needs_review: bool = Field(description="The provider's answer was lost; people were told.")
+    trouble: dict[str, Any] | None = Field(description="What keeps it waiting, while it waits.")
+    results: list[AssetView]
+    error: TaskError | None
+    credits: TaskCredits
+    poll_count: int
+    last_polled_at: str | None
+    created_at: str | None = Field(examples=[MOMENT])
+    started_at: str | None
+    deadline_at: str | None
+    ended_at: str | None
+    retry_of: str | None
+    request_id: str | None
+    urls: dict[str, str]
+
+
+class TaskPage(BaseModel):
+    """Tasks, newest first. `next` is the cursor for the page after this one; null at the end."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"tasks": [TASK_EXAMPLE], "next": TASK_ID}]})
+
+    tasks: list[TaskAnswer]
+    next: str | None
+
+
+class PendingTasks(BaseModel):
+    """All unfinished tasks, oldest first; `more` when there are more than are shown."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"tasks": [TASK_EXAMPLE], "more": False}]})
+
+    tasks: list[TaskAnswer]
+    more: bool
+
+
+class ModelParameter(BaseModel):
+    """One thing the model can be told."""
+
+    kind: Literal["choice", "whole", "number", "yes_no", "text"]
+    meaning: str
+    default: Any
+    choices: list[Any]
+    least: float | None
+    most: float | None
+
+
+_MODEL: dict[str, Any] = {
+    "name": "nano-banana", "title": "Nano Banana", "type": "image", "provider": "kie", "available": True, "credits": 4,
+    "deadline_seconds": 600, "lane": "kie.submit", "prompt_limit": 5000, "references": {"least": 0, "most": 0},
+    "parameters": {
+        "aspect_ratio": {
+            "kind": "choice", "meaning": "Width to height.", "default": "1:1", "choices": ["1:1", "16:9"],
+            "least": None, "most": None,
+        }
+    },
+    "estimate": {"median_seconds": 14.2, "p95_seconds": 31.0, "runs": 120},
+}  # fmt: skip
+
+
+class ModelAnswer(BaseModel):
+    """A model and what it takes, costs and lasts."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_MODEL]})
+
+    name: str = Field(examples=["nano-banana"])
+    title: str
+    type: Literal["image", "video"]
+    provider: str
+    available: bool = Field(description="Whether its provider has a key here.")
+    credits: int
+    deadline_seconds: float
+    lane: str
+    prompt_limit: int
+    references: dict[str, int]
+    parameters: dict[str, ModelParameter]
+    estimate: ModelEstimate
+
+
+class ModelList(BaseModel):
+    """The models there are."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"models": [_MODEL]}]})
+
+    models: list[ModelAnswer]
+
+
+class Received(BaseModel):
+    """A callback was received. What came of it is nobody's business outside."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"received": True}]})
+
+    received: bool = True

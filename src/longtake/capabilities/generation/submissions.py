@@ -1,0 +1,182 @@
+"""What providers were asked and what they answered: a record that is only ever added to.
+
+A paid submit is sent once. The intent is written before it is sent, the answer right after; a worker that finds an
+intent without an answer does not send again, because nobody knows whether the first arrived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import bindparam, func, insert, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from longtake.capabilities.generation.tables import submissions, tasks
+from longtake.capabilities.generation.views import Task, task_from
+from longtake.db import Transaction
+from longtake.db.dialects import NOW, POSTGRESQL, SQLITE, Identifier
+from longtake.db.prepared import Prepared
+from longtake.engine.jobs import Job
+from longtake.engine.leases import fenced
+from longtake.errors import LeaseLost
+
+#: Forged callbacks must not fill the table.
+REPORTS_LIMIT = 5
+DETAIL_LIMIT = 500
+
+_IDENTIFIED = bindparam("task_id", type_=Identifier)
+FIND = Prepared(select(*tasks.columns).where(tasks.c.id == _IDENTIFIED))
+FACTS = Prepared(
+    select(submissions.c.fact, submissions.c.provider_task_id)
+    .where(submissions.c.task_id == _IDENTIFIED, submissions.c.fact != "reported")
+    .order_by(submissions.c.number)
+)
+ADD = Prepared(
+    insert(submissions).values(
+        **{name: bindparam(name) for name in ("task_id", "provider", "fact", "provider_task_id", "detail")}, at=NOW
+    )
+)
+ACCEPT = {
+    name: Prepared(
+        dialect.insert(submissions)
+        .values(**{one: bindparam(one) for one in ("task_id", "provider", "provider_task_id")}, fact="accepted", at=NOW)
+        .on_conflict_do_nothing()
+        .returning(submissions.c.task_id)
+    )
+    for name, dialect in ((SQLITE, sqlite), (POSTGRESQL, postgresql))
+}
+OWNER = Prepared(
+    select(submissions.c.task_id).where(
+        submissions.c.provider == bindparam("provider"),
+        submissions.c.provider_task_id == bindparam("provider_task_id"),
+        submissions.c.fact == "accepted",
+    )
+)
+REPORTED = Prepared(
+    select(submissions.c.number)
+    .where(
+        submissions.c.task_id == _IDENTIFIED,
+        submissions.c.fact == "reported",
+        submissions.c.provider_task_id == bindparam("provider_task_id"),
+    )
+    .limit(1)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where a submit stands when a worker takes it up."""
+
+    task: Task | None
+    #: It was accepted before; only the way from the answer to the task's row was cut.
+    accepted: str | None = None
+    #: An earlier request has no answer: it may have been accepted.
+    unanswered: bool = False
+    #: The provider runs as many of our tasks as it takes.
+    full: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A submit whose answer was lost: the remote id that came all the same, and those that callbacks named."""
+
+    model: str = ""
+    accepted: str | None = None
+    reported: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunningLimit:
+    """How many tasks an account, which may have several providers, runs at once."""
+
+    providers: Sequence[str]
+    most: int
+
+
+def begin_submission(
+    tx: Transaction,
+    job: Job,
+    task_id: str,
+    limit: RunningLimit | None,
+    once: bool,  # noqa: FBT001 - called through Database.run, which passes positions only
+) -> Beginning:
+    """Write the intent to submit, unless there is a reason not to. Only for whoever holds the job's lease."""
+    if not fenced(tx, job):
+        raise LeaseLost(f"The job {job.id} is no longer ours.")
+    rows = tx.run(FIND, task_id=task_id)
+    if not rows or rows[0].status != "pending" or rows[0].needs_review:
+        return Beginning(None)
+    task = task_from(rows[0])
+    facts = tx.run(FACTS, task_id=task_id)
+    accepted = next((fact.provider_task_id for fact in facts if fact.fact == "accepted"), None)
+    if accepted is not None:
+        return Beginning(task, accepted=accepted)
+    if once and facts and facts[-1].fact in {"intended", "unknown"}:
+        return Beginning(task, unanswered=True)
+    if limit is not None and _running(tx, limit.providers) >= limit.most:
+        return Beginning(task, full=True)
+    _add(tx, task.id, task.provider, "intended")
+    return Beginning(task)
+
+
+def record_accepted(tx: Transaction, task_id: str, provider: str, provider_task_id: str) -> str:
+    """Write that the provider accepted; return the id of the task this remote id belongs to: ours, or another's."""
+    remote = {"provider": provider, "provider_task_id": provider_task_id}
+    written = tx.run(ACCEPT[tx.dialect], task_id=task_id, **remote) or tx.run(OWNER, **remote)
+    return str(written[0].task_id)
+
+
+def record_answer(tx: Transaction, task_id: str, provider: str, fact: str, detail: str) -> None:
+    """Write that the provider refused, or that no answer came."""
+    _add(tx, task_id, provider, fact, detail=detail)
+
+
+def record_report(tx: Transaction, task_id: str, provider: str, provider_task_id: str) -> bool:
+    """Write what a callback says the remote id is; False when enough has been said already."""
+    reported = reported_ids(tx, task_id)
+    if provider_task_id in reported:
+        return True
+    if len(reported) >= REPORTS_LIMIT:
+        return False
+    _add(tx, task_id, provider, "reported", provider_task_id)
+    return True
+
+
+def find_lost(tx: Transaction, task_id: str) -> Lost:
+    """Return what is known by now of a submit whose answer was lost; nothing of one that goes on, or has ended."""
+    lost = (tasks.c.id == task_id, tasks.c.status == "pending", tasks.c.needs_review)
+    model = tx.execute(select(tasks.c.model).where(*lost)).scalar()
+    if model is None:
+        return Lost()
+    came = (submissions.c.task_id == task_id, submissions.c.fact == "accepted")
+    accepted = tx.execute(select(submissions.c.provider_task_id).where(*came)).scalar()
+    return Lost(model, accepted, reported_ids(tx, task_id))
+
+
+def reported_ids(tx: Transaction, task_id: str) -> Sequence[str]:
+    """Return the remote ids that callbacks named for the task. Hints: each is asked for before it is believed."""
+    said = (submissions.c.task_id == task_id, submissions.c.fact == "reported")
+    return list(tx.execute(select(submissions.c.provider_task_id).where(*said).distinct()).scalars())
+
+
+def was_reported(tx: Transaction, task_id: str, provider_task_id: str) -> bool:
+    """Say whether a callback named this remote id before it was known."""
+    return bool(tx.run(REPORTED, task_id=task_id, provider_task_id=provider_task_id))
+
+
+def _running(tx: Transaction, providers: Sequence[str]) -> int:
+    running = (tasks.c.provider.in_(providers), tasks.c.status == "running")
+    return int(tx.execute(select(func.count()).select_from(tasks).where(*running)).scalar_one())
+
+
+def _add(
+    tx: Transaction,
+    task_id: str,
+    provider: str,
+    fact: str,
+    provider_task_id: str | None = None,
+    detail: str | None = None,
+) -> None:
+    values = {"task_id": task_id, "provider": provider, "fact": fact, "provider_task_id": provider_task_id}
+    tx.run(ADD, **values, detail=detail and detail[:DETAIL_LIMIT])

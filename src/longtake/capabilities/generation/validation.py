@@ -1,0 +1,114 @@
+"""What callers ask for, checked before anything is written: every refusal names the field and what would be right."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from longtake.adapters.providers.provider import Provider
+from longtake.capabilities.generation.models import Model
+from longtake.errors import (
+    InvalidParameter,
+    InvalidPrompt,
+    InvalidReferences,
+    ProviderNotConfigured,
+    UnknownModel,
+    UnknownParameter,
+)
+
+_SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRequest:
+    """A request that can be carried out, with all defaults filled in."""
+
+    model: Model
+    prompt: str
+    parameters: dict[str, Any]
+    references: tuple[str, ...]
+    conversation_id: str | None
+
+
+class Offer:
+    """The models there are, and which of them can be used now."""
+
+    def __init__(self, models: Mapping[str, Model], providers: Mapping[str, Provider]) -> None:
+        self.models = models
+        self._providers = providers
+
+    def available(self, model: Model) -> bool:
+        """Say whether the model's provider has a key."""
+        return self._providers[model.provider].configured
+
+    def find(self, name: str, type: str) -> Model:  # noqa: A002 - the domain's word
+        """Return the model; one of the other type is not meant."""
+        model = self.models.get(name)
+        if model is None or model.type != type:
+            fitting = [one.name for one in self.models.values() if one.type == type]
+            nearest = difflib.get_close_matches(name, fitting, n=1)
+            hint = f"Did you mean {nearest[0]}? " if nearest else ""
+            what = f"{name[:_SHOWN]!r} makes {model.type}s" if model else f"There is no model {name[:_SHOWN]!r}"
+            raise UnknownModel(f"{what}.", hint=f"{hint}GET /v1/models lists them.", models=fitting)
+        if not self.available(model):
+            raise ProviderNotConfigured(
+                f"The model {model.name} cannot be used: its provider {model.provider} has no key.", model=model.name
+            )
+        return model
+
+
+def check_request(
+    model: Model,
+    prompt: str,
+    parameters: Mapping[str, Any],
+    references: Sequence[str],
+    conversation_id: str | None,
+) -> CheckedRequest:
+    """Return the request as it will be carried out, or raise what is wrong with it."""
+    least, most = model.references
+    if not least <= len(references) <= most or len(set(references)) != len(references):
+        wanted = f"{least} to {most}" if least < most else f"{most}" if most else "no"
+        # Whoever gives one twice reads why it does not count.
+        different = "different " if len(set(references)) != len(references) else ""
+        raise InvalidReferences(
+            f"{model.name} takes {wanted} {different}reference images; given: {len(references)}.",
+            least=least,
+            most=most,
+        )
+    checked = check_parameters(model, parameters)
+    return CheckedRequest(model, check_prompt(model, prompt), checked, tuple(references), conversation_id)
+
+
+def check_prompt(model: Model, prompt: str) -> str:
+    """Return the prompt without space around it, or raise what is wrong with it."""
+    prompt = prompt.strip()
+    if not prompt:
+        raise InvalidPrompt("The prompt is empty.", hint="Say in words what is to be made.")
+    if len(prompt) > model.prompt_limit:
+        raise InvalidPrompt(
+            f"The prompt has {len(prompt):,} characters; {model.name} takes at most {model.prompt_limit:,}.",
+            limit=model.prompt_limit,
+        )
+    if any(_cannot_be_stored(one) for one in prompt):
+        raise InvalidPrompt("The prompt holds a control character or half a character.")
+    return prompt
+
+
+def _cannot_be_stored(one: str) -> bool:
+    return (one < " " and one not in "\n\r\t") or "\ud800" <= one <= "\udfff"
+
+
+def check_parameters(model: Model, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters with all defaults filled in, or raise what is wrong with one of them."""
+    for name, value in parameters.items():
+        spec = model.parameters.get(name)
+        if spec is None:
+            known = ", ".join(model.parameters) or "none"
+            raise UnknownParameter(
+                f"{model.name} has no parameter {name[:_SHOWN]!r}.", hint=f"It has: {known}.", parameter=name[:_SHOWN]
+            )
+        if problem := spec.problem(value):
+            raise InvalidParameter(f"The parameter {name} {problem}.", parameter=name)
+    return {**model.defaults, **parameters}

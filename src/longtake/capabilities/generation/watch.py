@@ -1,0 +1,227 @@
+"""Tasks somebody watches are asked about sooner, and whoever waits for one hears of its end at once.
+
+One loop for each server process: it hurries the polls of all watched tasks together, and looks for the ends of all
+awaited ones likewise. The worker's polls need not know who is watching. Whoever has a stream of events open
+watches all their unfinished tasks: found once when the stream opens, then known from the events themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+from sqlalchemy import select
+
+from longtake.capabilities.generation.endings import TOPIC
+from longtake.capabilities.generation.kinds import POLL
+from longtake.capabilities.generation.tables import IS_UNFINISHED, UNFINISHED, tasks
+from longtake.clock import Clock
+from longtake.db import Database, Transaction
+from longtake.engine.control import hurry
+from longtake.errors import LongtakeError
+
+if TYPE_CHECKING:
+    from longtake.engine.events import Event
+    from longtake.services.live.feed import Feed
+
+log = structlog.get_logger(__name__)
+
+#: How long one sign of interest counts.
+INTEREST_SECONDS = 10.0
+FAST_SECONDS = {"image": 2.0, "video": 5.0}
+#: After so long of watching, looking less often is kinder to everybody.
+EARLY_SECONDS = 120.0
+LATER_SECONDS = {"image": 10.0, "video": 15.0}
+ROUND_SECONDS = 0.5
+#: Of a user who has a stream open: nobody looks at more at once. The others follow when half of these have ended.
+MOST_OF_A_USER = 100
+#: Tasks asked about in one statement, which may have 65,535 parameters and should not hold a lock for long.
+PAGE = 1_000
+ENDED = frozenset(("task.completed", "task.failed", "task.cancelled"))
+
+
+@dataclass(slots=True)
+class _Watched:
+    type: str
+    since: float
+    until: float
+    next_at: float
+    #: Whose open stream keeps it watched.
+    user_id: str | None = None
+
+
+class Watch:
+    """Who watches what, in this process."""
+
+    def __init__(self, database: Database, clock: Clock, feed: Feed | None = None) -> None:
+        self._database = database
+        self._clock = clock
+        self._watched: dict[str, _Watched] = {}
+        self._awaited: dict[str, set[asyncio.Event]] = defaultdict(set)
+        self._wake = asyncio.Event()
+        #: Users with a stream open, each with the unfinished tasks that are watched for it.
+        self._present: dict[str, set[str]] = {}
+        self._newcomers: set[str] = set()
+        #: Those of them who have more unfinished tasks than are watched.
+        self._crowded: set[str] = set()
+        self._ended_lately: set[str] = set()
+        self._feed = feed
+        self._stop_listening: Callable[[], None] | None = None
+        if feed is not None:
+            feed.on_audience(self._audience)
+
+    def touch(self, task_id: str, type: str) -> None:  # noqa: A002 - the domain's word
+        """Note that somebody looks at the task now."""
+        now = self._clock.monotonic()
+        known = self._watched.get(task_id)
+        if known is None:
+            fast = now + FAST_SECONDS[type]
+            self._watched[task_id] = _Watched(type, now, now + INTEREST_SECONDS, fast)
+        else:
+            known.until = now + INTEREST_SECONDS
+
+    async def ended(self, task_id: str, type: str, seconds: float) -> bool:  # noqa: A002
+        """Wait until the task has ended; False when it has not within so many seconds."""
+        event = asyncio.Event()
+        self._awaited[task_id].add(event)
+        give_up_at = self._clock.monotonic() + seconds
+        try:
+            while (left := give_up_at - self._clock.monotonic()) > 0:
+                self.touch(task_id, type)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(min(left, INTEREST_SECONDS / 2)):
+                        await event.wait()
+                    return True
+            return False
+        finally:
+            self._awaited[task_id].discard(event)
+            if not self._awaited[task_id]:
+                del self._awaited[task_id]
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Keep watching while the server runs."""
+        return self._database.signals.heeded(TOPIC, self._wake, self._rounds())
+
+    async def _rounds(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ROUND_SECONDS):
+                    await self._wake.wait()
+            self._wake.clear()
+            try:
+                await self.round()
+            except LongtakeError as error:
+                # The database is away: watching goes on when it is back.
+                log.warning("watching is held up", action="wait", code=error.code)
+            except Exception:
+                log.exception("watching failed once", action="watch")
+
+    async def round(self) -> None:
+        """Tell who waits, and hurry what is due to be looked at."""
+        if self._newcomers:
+            await self._meet_newcomers()
+        for page in _pages(list(self._awaited)):
+            for task_id in await self._database.read(_ended, page):
+                for event in self._awaited.get(task_id, ()):
+                    event.set()
+        for page in _pages(self._due()):
+            await self._database.run(_hurry, page)
+
+    def _audience(self, user_id: str, present: bool) -> None:  # noqa: FBT001 - as the feed tells it
+        if self._feed is None:
+            return
+        if present:
+            self._present[user_id] = set()
+            self._newcomers.add(user_id)
+            self._wake.set()
+        else:
+            self._newcomers.discard(user_id)
+            self._crowded.discard(user_id)
+            for task_id in self._present.pop(user_id, ()):
+                self._watched.pop(task_id, None)
+        if self._present and self._stop_listening is None:
+            self._stop_listening = self._feed.listen(self._heard)
+        elif not self._present and self._stop_listening is not None:
+            self._stop_listening()
+            self._stop_listening = None
+
+    def _heard(self, event: Event) -> None:
+        """Learn from a user's events which of their tasks begin and end."""
+        if event.user_id not in self._present or event.subject is None:
+            return
+        if event.type == "task.created":
+            self._keep_watched(event.user_id, event.subject, event.data["type"])
+        elif event.type in ENDED:
+            self._present[event.user_id].discard(event.subject)
+            self._watched.pop(event.subject, None)
+            self._make_room(event.user_id)
+            if self._newcomers:
+                self._ended_lately.add(event.subject)
+
+    def _make_room(self, user_id: str) -> None:
+        """Look again for tasks of a user of whom not all were watched, once enough of those have ended."""
+        if user_id in self._crowded and len(self._present[user_id]) <= MOST_OF_A_USER // 2:
+            self._crowded.discard(user_id)
+            self._newcomers.add(user_id)
+
+    async def _meet_newcomers(self) -> None:
+        """Find the unfinished tasks of users whose first stream has just opened, or of whom there is room for more."""
+        newcomers = list(self._newcomers)
+        found = await self._database.read(_unfinished, newcomers)
+        for task_id, user_id, kind in found:
+            # Whoever left meanwhile watches nothing; what ended meanwhile may still look unfinished here.
+            if user_id in self._newcomers and task_id not in self._ended_lately:
+                self._keep_watched(user_id, task_id, kind)
+        self._newcomers.difference_update(newcomers)
+        self._ended_lately.clear()
+
+    def _keep_watched(self, user_id: str, task_id: str, kind: str) -> None:
+        mine = self._present[user_id]
+        if task_id not in mine and len(mine) >= MOST_OF_A_USER:
+            self._crowded.add(user_id)
+            return
+        mine.add(task_id)
+        self.touch(task_id, kind)
+        self._watched[task_id].user_id = user_id
+
+    def _due(self) -> list[str]:
+        now = self._clock.monotonic()
+        due = []
+        for task_id, one in list(self._watched.items()):
+            if one.until < now and one.user_id is None:
+                del self._watched[task_id]
+            elif one.next_at <= now:
+                due.append(task_id)
+                pace = FAST_SECONDS if now - one.since < EARLY_SECONDS else LATER_SECONDS
+                one.next_at = now + pace[one.type]
+        return due
+
+
+def _pages(task_ids: Sequence[str]) -> list[Sequence[str]]:
+    return [task_ids[start : start + PAGE] for start in range(0, len(task_ids), PAGE)]
+
+
+def _ended(tx: Transaction, task_ids: Sequence[str]) -> list[str]:
+    found = tx.execute(select(tasks.c.id).where(tasks.c.id.in_(task_ids), tasks.c.status.not_in(UNFINISHED)))
+    return list(found.scalars())
+
+
+def _unfinished(tx: Transaction, user_ids: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Return the newest unfinished tasks of each user, as (id, user id, type); one too many tells of more."""
+    columns = (tasks.c.id, tasks.c.user_id, tasks.c.type)
+    found: list[tuple[str, str, str]] = []
+    for user_id in user_ids:
+        mine = select(*columns).where(tasks.c.user_id == user_id, IS_UNFINISHED)
+        newest = mine.order_by(tasks.c.id.desc()).limit(MOST_OF_A_USER + 1)
+        found += [(str(row.id), row.user_id, row.type) for row in tx.execute(newest)]
+    return found
+
+
+def _hurry(tx: Transaction, task_ids: Sequence[str]) -> None:
+    hurry(tx, POLL, task_ids, untroubled=True)

@@ -1,0 +1,125 @@
+"""How finished media fare: the views that SQL has as well, with what was promised beside the figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Column, Integer, MetaData, Table, Text, func, literal, select, text, update
+from sqlalchemy.types import Float
+
+from longtake.capabilities.media.stuck_copies import MOST_STUCK, STUCK, STUCK_SECONDS
+from longtake.db.dialects import NOW, Identifier, Instant, later
+from longtake.services.assets import assets
+
+if TYPE_CHECKING:
+    from sqlalchemy import Select
+
+    from longtake.db import Transaction
+
+_views = MetaData()
+stuck_videos = Table(
+    "stuck_videos",
+    _views,
+    Column("id", Identifier),
+    Column("user_id", Text),
+    Column("kind", Text),
+    Column("title", Text),
+    Column("migration_status", Text),
+    Column("migration_attempts", Integer),
+    Column("migration_error", Text),
+    Column("stuck_since", Instant),
+    Column("minutes_stuck", Float),
+    Column("job_state", Text),
+)
+#: Without the address: it may hold a secret.
+migration_failures = Table(
+    "migration_failures",
+    _views,
+    Column("id", Identifier),
+    Column("user_id", Text),
+    Column("kind", Text),
+    Column("title", Text),
+    Column("what", Text),
+    Column("status", Text),
+    Column("attempts", Integer),
+    Column("error", Text),
+    Column("failed_at", Instant),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A part of all, and whether more or less of it was promised."""
+
+    name: str
+    rate: str
+    limit: float
+    at_most: bool = False
+
+    def judge(self, figures: dict[str, Any]) -> dict[str, Any]:
+        """Return the figure with its target; `met` is null where there is nothing to judge yet."""
+        found = figures[self.rate]
+        met = None if found is None else found < self.limit if self.at_most else found > self.limit
+        return {"name": self.name, "rate": found, "target": self.limit, "at_most": self.at_most, "met": met}
+
+
+TARGETS = (
+    Target("thumbnail within 10 s", "within_10_seconds_rate", 0.95),
+    Target("thumbnail made", "thumbnail_rate", 0.95),
+    Target("copied at the first try", "first_try_rate", 0.70),
+    Target("copied in the end", "copied_rate", 0.90),
+    Target("never copied", "copies_failed_rate", 0.10, at_most=True),
+)
+
+
+def media_health(tx: Transaction) -> dict[str, Any]:
+    """Return the figures of the last 24 hours and the targets."""
+    row = tx.execute(text("SELECT * FROM migration_health")).one()._mapping  # noqa: SLF001 - SQLAlchemy's public name
+    figures = {name: _rounded(value) for name, value in row.items()}
+    counts = {name: value for name, value in figures.items() if not name.endswith("_rate")}
+    return {**counts, "targets": [target.judge(figures) for target in TARGETS]}
+
+
+def stuck_media(tx: Transaction, limit: int) -> list[dict[str, Any]]:
+    """Return copies that have not moved for ten minutes, the longest first."""
+    return _rows(tx, select(stuck_videos).order_by(stuck_videos.c.stuck_since, stuck_videos.c.id).limit(limit))
+
+
+def media_failures(tx: Transaction, limit: int) -> list[dict[str, Any]]:
+    """Return copies and thumbnails that were given up, the newest first."""
+    view = migration_failures.c
+    order = (view.failed_at.desc().nulls_last(), view.id, view.what)
+    return _rows(tx, select(migration_failures).order_by(*order).limit(limit))
+
+
+def fix_stuck(tx: Transaction) -> list[str]:
+    """Count what is stuck without a job as a failed try, and try it at once; return the ids.
+
+    The row starts the job: that works wherever there is a database, also without a program that knows the job.
+    """
+    view = stuck_videos.c
+    lost = select(view.id).where(view.job_state.is_(None)).order_by(view.stuck_since, view.id).limit(MOST_STUCK)
+    # Looked at again when it is written: of two who fix at once, the second finds nothing.
+    since = func.coalesce(assets.c.mirror_tried_at, assets.c.completed_at, assets.c.created_at)
+    still = (assets.c.id.in_(list(tx.execute(lost).scalars())), since < later(-STUCK_SECONDS))
+    reason = literal(f"{STUCK}: The copy was stuck in the state ") + assets.c.mirror_state + "."
+    changed = {"mirror_attempts": assets.c.mirror_attempts + 1, "mirror_tried_at": NOW, "mirror_error": reason}
+    fixed = tx.execute(update(assets).where(*still).values(**changed, force=True).returning(assets.c.id)).scalars()
+    tx.signal("jobs")
+    return sorted(fixed)
+
+
+def _rounded(value: Any) -> Any:
+    return round(float(value), 4) if isinstance(value, float | Decimal) else value
+
+
+def _rows(tx: Transaction, wanted: Select[Any]) -> list[dict[str, Any]]:
+    # SQLAlchemy's names are more than text, which JSON does not take.
+    names = [str(column.name) for column in wanted.selected_columns]
+    return [dict(zip(names, map(_plain, row), strict=True)) for row in tx.execute(wanted)]
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat().replace("+00:00", "Z") if hasattr(value, "isoformat") else value

@@ -1,0 +1,100 @@
+"""The job kind `assets.preview`: a short moving picture of a video, when nothing more urgent is to be done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from longtake.adapters.decoder.request import Wish
+from longtake.adapters.storage.keys import preview_key
+from longtake.capabilities.media.range_reader import StoredFile
+from longtake.capabilities.media.thumbnail_store import note_no_preview, note_preview, read_asset
+from longtake.capabilities.media.tries import failed, wait
+from longtake.engine.jobs import Job, Priority
+from longtake.engine.kinds import JobKind, Settlement, Steps
+from longtake.engine.lanes import Lane
+from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome
+from longtake.errors import AssetGone, DecodersBusy, LeaseLost, LongtakeError, MediaRefused, StorageError
+from longtake.services.assets import PREVIEW, Asset
+
+if TYPE_CHECKING:
+    from longtake.adapters.decoder.decoders import Decoders
+    from longtake.adapters.storage import Storage
+    from longtake.db import Database, Transaction
+
+#: Few at once: they are the last thing that anybody waits for.
+PREVIEW_LANE = Lane(PREVIEW, max_running=4)
+#: Moments from all over the file are needed, so it is read from our copy; so often it is looked for.
+LOOK_SECONDS = 15.0
+MOST_LOOKS = 40
+WAITS = (60.0, 300.0)
+STORAGE_SECONDS = 60.0
+WEBP = "image/webp"
+
+
+def _key(asset: Asset) -> str:
+    return preview_key(asset.id, asset.file_number)
+
+
+class Previews:
+    """Makes previews."""
+
+    def __init__(self, database: Database, storage: Storage, decoders: Decoders) -> None:
+        self._database = database
+        self._storage = storage
+        self._decoders = decoders
+
+    def kind(self) -> JobKind:
+        """Return the kind to declare."""
+        return JobKind(
+            PREVIEW,
+            self.run,
+            self.settle,
+            lane=PREVIEW_LANE.name,
+            priority=Priority.LOW,
+            time_limit=60.0,
+            max_attempts=len(WAITS) + 1,
+            back_off=Steps(WAITS),
+        )
+
+    async def run(self, job: Job) -> Outcome:
+        """Make it of our copy, and wait for that if need be."""
+        asset = await self._database.read(read_asset, job.args["asset"])
+        if asset is None:
+            return Cancelled("The asset is gone.")
+        if asset.preview_key is not None:
+            return Done()
+        if asset.key is None:
+            looks = int((job.memo or {}).get("looks", 0)) + 1
+            if looks > MOST_LOOKS:
+                return Fail("NO_COPY", "No copy of the file has come.")
+            return wait(job, LOOK_SECONDS, looks=looks)
+        try:
+            file = await StoredFile.open(self._storage, asset.key)
+            made = await self._decoders.make(Wish("preview", asset.content_type or ""), file)
+            await self._storage.put(_key(asset), made.picture, WEBP)
+        except LeaseLost:
+            raise
+        except (MediaRefused, AssetGone) as error:
+            return Fail(error.code, error.message)
+        except (StorageError, DecodersBusy) as error:
+            # Our own trouble is no attempt.
+            return wait(job, STORAGE_SECONDS, error)
+        except LongtakeError as error:
+            return failed(job, error, WAITS)
+        return Done(data=asset)
+
+    def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
+        """Write what the tries came to."""
+        for one in sorted(settlements, key=lambda settlement: str(settlement.job.args["asset"])):
+            # Where only the engine saw the end (a crash, a time limit), nobody has brought the asset along.
+            asset_id: str = one.job.args["asset"]
+            match one.outcome:
+                case Done(data=Asset() as asset):
+                    note_preview(tx, asset, _key(asset))
+                case Fail(code=code, message=message):
+                    note_no_preview(tx, asset_id, f"{code}: {message}")
+                case Cancelled(reason=reason):
+                    note_no_preview(tx, asset_id, f"CANCELLED: {reason}")
+                case _:
+                    pass

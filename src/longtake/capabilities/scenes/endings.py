@@ -1,0 +1,140 @@
+"""What becomes of image jobs: status, image, credits and events together, once, in the caller's transaction.
+
+Every change is conditional on the image job being live: of two that come at the same time the first wins, and the
+second changes nothing at all. Locks are taken in one order: image jobs, runs, holds, balances, each sorted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import select, update
+
+from longtake.capabilities.scenes.queries import ImageJob, Run, job_from, lock_runs
+from longtake.capabilities.scenes.tables import IMAGE, LIVE, image_jobs
+from longtake.db import Transaction
+from longtake.db.dialects import NOW
+from longtake.engine.events import append_events
+from longtake.engine.tables import jobs
+from longtake.services.assets import NewAsset, register_assets
+from longtake.services.assets.schemas import moment
+from longtake.services.credits import end_holds
+
+ERROR_LIMIT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An image that is stored, and where the time went."""
+
+    asset: NewAsset
+    times: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An image job that ended without an image: `failed` or `cancelled`, and why."""
+
+    status: str
+    code: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """An image job that goes back to the queue after so many tries; without a code nothing went wrong."""
+
+    attempt: int
+    code: str | None
+    words: str | None
+
+
+def end_images(
+    tx: Transaction,
+    *,
+    made: Mapping[str, Made] | None = None,
+    ended: Mapping[str, Ended] | None = None,
+    tell_runs: bool = True,
+) -> list[ImageJob]:
+    """Complete, fail or cancel image jobs with all that belongs to it; return those that were still live."""
+    made, values = made or {}, {image_id: _without_image(one) for image_id, one in (ended or {}).items()}
+    values |= {image_id: _with_image(one) for image_id, one in made.items()}
+    over = [
+        job for image_id in sorted(values) for job in _change(tx, image_id, values[image_id] | {"completed_at": NOW})
+    ]
+    if not over:
+        return []
+    runs = lock_runs(tx, {job.run_id for job in over}) if tell_runs else []
+    for job in over:
+        if job.id in made:
+            register_assets(tx, [made[job.id].asset], job.request_id)
+    _tell(tx, over, runs)
+    end_holds(
+        tx,
+        capture=[job.id for job in over if job.status == "completed"],
+        release={job.id: job.error_code or job.status for job in over if job.status != "completed"},
+    )
+    return over
+
+
+def return_images(tx: Transaction, returned: Mapping[str, Returned]) -> None:
+    """Let image jobs wait for their next try; their engine jobs know already when that is."""
+    if not returned:
+        return
+    due = select(jobs.c.key, jobs.c.due_at).where(jobs.c.kind == IMAGE, jobs.c.key.in_(sorted(returned)))
+    retry_at = {str(row.key): row.due_at for row in tx.execute(due)}
+    events = []
+    for image_id in sorted(returned):
+        one = returned[image_id]
+        change: dict[str, Any] = {"status": "queued", "attempt": one.attempt}
+        if one.code is not None:
+            change |= {"error_code": one.code, "error": one.words, "retry_at": retry_at.get(image_id)}
+        for job in _change(tx, image_id, change):
+            if one.code is not None:
+                again = {"max_attempts": job.max_attempts, "retry_at": moment(job.retry_at)}
+                events.append(("scene.retrying", job.run_id, job.user_id, _about(job, "queued") | again))
+    append_events(tx, events)
+
+
+def _with_image(one: Made) -> dict[str, Any]:
+    found = {"status": "completed", "asset_id": one.asset.id, **one.times}
+    return found | {"error_code": None, "error": None, "retry_at": None}
+
+
+def _without_image(one: Ended) -> dict[str, Any]:
+    return {"status": one.status, "error_code": one.code, "error": one.words[:ERROR_LIMIT], "retry_at": None}
+
+
+def _change(tx: Transaction, image_id: str, values: Mapping[str, Any]) -> list[ImageJob]:
+    live = (image_jobs.c.id == image_id, image_jobs.c.status.in_(LIVE))
+    return [job_from(row) for row in tx.execute(update(image_jobs).where(*live).values(**values).returning(image_jobs))]
+
+
+def _tell(tx: Transaction, over: Sequence[ImageJob], runs: Sequence[Run]) -> None:
+    """Tell of each image, and of each run whose last one this was. Runs are locked: no two find themselves the last."""
+    events = [
+        (f"scene.{job.status}", job.run_id, job.user_id, _about(job, job.status))
+        for job in over
+        if job.status != "cancelled"
+    ]
+    append_events(tx, events)
+    finished = [run for run in runs if not run.live and run.cancelled_at is None]
+    append_events(
+        tx, [("run.finished", run.id, run.user_id, {"status": run.status, **_counts(run)}) for run in finished]
+    )
+
+
+def _about(job: ImageJob, state: str) -> dict[str, Any]:
+    data: dict[str, Any] = {"scene": job.position, "state": state, "attempt": job.attempt}
+    if job.asset_id is not None:
+        data["asset_id"] = job.asset_id
+    if job.error_code is not None:
+        data["reason"] = {"code": job.error_code, "message": job.error}
+    return data
+
+
+def _counts(run: Run) -> dict[str, int]:
+    states = [scene.state() for scene in run.scenes]
+    return {"scenes": len(states), **{name: states.count(name) for name in ("completed", "failed", "cancelled")}}

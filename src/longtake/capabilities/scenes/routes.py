@@ -1,0 +1,151 @@
+"""The routes of scenes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from uuid import UUID
+
+import orjson
+from fastapi import APIRouter, Depends, Header, Path, Query, Response
+from pydantic import BaseModel
+
+from longtake.capabilities.scenes.new_run import check_run
+from longtake.capabilities.scenes.schemas import Advance, AdvanceBody, RegenerateBody, RunAnswer, RunBody, RunPage
+from longtake.capabilities.scenes.service import Scenes
+from longtake.http.idempotency import keyed
+from longtake.http.problem_schema import BODY, CALLER, problems
+from longtake.http.strict_json import StrictRoute
+from longtake.logs import log_context
+from longtake.services.accounts.callers import GENERATE, READ, Caller, current_caller
+
+PAGE_LIMIT = 200
+MOST_NUMBER = 100
+#: What a request without a body asks for.
+AS_IT_IS, ONCE_MORE = AdvanceBody(), RegenerateBody()
+
+_QUEUED = ("INSUFFICIENT_CREDITS", "TASKS_TOO_MANY", "MODEL_UNKNOWN", "MODEL_NOT_FOR_SCENES", "PROVIDER_NOT_CONFIGURED")
+_REFUSED = (
+    *("SCENE_COUNT_INVALID", "PROMPT_INVALID", "TEXT_INVALID", "PARAMETER_UNKNOWN", "PARAMETER_INVALID"),
+    *("IDEMPOTENCY_KEY_INVALID", "IDEMPOTENCY_KEY_REUSED", "IDEMPOTENCY_KEY_IN_USE"),
+)
+
+Who = Annotated[Caller, Depends(current_caller)]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        description="The same key with the same body gets the first answer again; 1 to 255 characters.",
+        examples=["fox-1"],
+    ),
+]
+
+
+def build_routes(scenes: Scenes) -> APIRouter:
+    """Return all routes of scenes."""
+    router = APIRouter(prefix="/v1", tags=["runs"], route_class=StrictRoute)
+    _add_making(router, scenes)
+    _add_queueing(router, scenes)
+    _add_reading(router, scenes)
+    _add_ending(router, scenes)
+    return router
+
+
+def _add_making(router: APIRouter, scenes: Scenes) -> None:
+    made: dict[int | str, dict[str, Any]] = {201: {"model": RunAnswer, "description": "The run is written"}}
+
+    @router.post(
+        "/runs", status_code=201, responses=made | problems(*CALLER, *BODY, *_QUEUED, *_REFUSED), summary="Make a run"
+    )
+    async def create(body: RunBody, caller: Who, idempotency_key: IdempotencyKey = None) -> Response:
+        """Write a run of 3, 5, 7 or 10 scenes; images are made once it is advanced. Scope `generate`."""
+        caller.require(GENERATE)
+        new = check_run(
+            scenes.models,
+            caller.user_id,
+            title=body.title,
+            model=body.model,
+            parameters=body.parameters,
+            prompts=[one.prompt for one in body.scenes],
+            request_id=_request_id(),
+        )
+        wanted = keyed(caller.user_id, "runs", idempotency_key, body.model_dump(mode="json"))
+        answer = await scenes.create(new, wanted, advance=body.advance)
+        headers = {"Location": f"/v1/runs/{answer.body['id']}"}
+        if answer.replayed:
+            headers["Idempotent-Replayed"] = "true"
+        return _json(answer.body, answer.status, headers)
+
+
+def _add_queueing(router: APIRouter, scenes: Scenes) -> None:
+    changed = (*BODY, *_QUEUED, "NOT_FOUND", "STATE_CONFLICT")
+
+    @router.post("/runs/{run_id}/advance", responses=_answers(Advance, *changed), summary="Queue a run's images")
+    async def advance(run_id: UUID, caller: Who, body: AdvanceBody = AS_IT_IS) -> Response:
+        """Queue scenes without an image that are not under way, and answer at once. Scope `generate`."""
+        caller.require(GENERATE)
+        return _json(await scenes.advance(caller.user_id, str(run_id), _request_id(), failed=body.failed))
+
+    @router.post(
+        "/runs/{run_id}/scenes/{number}/regenerate",
+        responses=_answers(RunAnswer, *changed, "PROMPT_INVALID"),
+        summary="Make a scene again",
+    )
+    async def regenerate(
+        run_id: UUID,
+        number: Annotated[int, Path(ge=1, le=MOST_NUMBER, description="The scene's number.", examples=[2])],
+        caller: Who,
+        body: RegenerateBody = ONCE_MORE,
+    ) -> Response:
+        """Queue one scene once more; its image stays until the new one is there. Scope `generate`."""
+        caller.require(GENERATE)
+        return _json(await scenes.regenerate(caller.user_id, str(run_id), number, body.prompt, _request_id()))
+
+
+def _add_reading(router: APIRouter, scenes: Scenes) -> None:
+    @router.get("/runs", responses=_answers(RunPage, "REQUEST_INVALID"), summary="My runs")
+    async def list_of(
+        caller: Who,
+        before: Annotated[UUID | None, Query(description="The `next` of the page before.")] = None,
+        limit: Annotated[int, Query(ge=1, le=PAGE_LIMIT, description="How many at most.")] = 50,
+    ) -> Response:
+        """Newest first, page by page, without their scenes. Scope `read`."""
+        caller.require(READ)
+        # One more than is shown tells whether there is a page after.
+        found = await scenes.page(caller.user_id, None if before is None else str(before), limit + 1)
+        shown = found[:limit]
+        return _json({"runs": shown, "next": shown[-1]["id"] if len(found) > limit else None})
+
+    @router.get("/runs/{run_id}", responses=_answers(RunAnswer, "NOT_FOUND", "REQUEST_INVALID"), summary="One run")
+    async def one(run_id: UUID, caller: Who) -> Response:
+        """The run with each of its scenes as they are now. Scope `read`."""
+        caller.require(READ)
+        return _json(await scenes.show(caller.user_id, str(run_id)))
+
+
+def _add_ending(router: APIRouter, scenes: Scenes) -> None:
+    @router.post(
+        "/runs/{run_id}/cancel", responses=_answers(RunAnswer, "NOT_FOUND", "REQUEST_INVALID"), summary="Cancel a run"
+    )
+    async def cancel(run_id: UUID, caller: Who) -> Response:
+        """End what is under way and give its credits back; images that are there stay. Scope `generate`."""
+        caller.require(GENERATE)
+        return _json(await scenes.cancel(caller.user_id, str(run_id)))
+
+    refusals = problems(*CALLER, "NOT_FOUND", "REQUEST_INVALID", "STATE_CONFLICT")
+
+    @router.delete("/runs/{run_id}", status_code=204, responses=refusals, summary="Delete a run")
+    async def delete(run_id: UUID, caller: Who) -> None:
+        """Delete a run of which nothing is under way, with its images and their files. Scope `generate`."""
+        caller.require(GENERATE)
+        await scenes.delete(caller.user_id, str(run_id))
+
+
+def _request_id() -> str:
+    return str(log_context.get().get("request_id", ""))
+
+
+def _answers(model: type[BaseModel], *codes: str) -> dict[int | str, dict[str, Any]]:
+    return {200: {"model": model}} | problems(*CALLER, *codes)
+
+
+def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(orjson.dumps(content), status, headers, media_type="application/json")

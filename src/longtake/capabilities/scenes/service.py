@@ -1,0 +1,109 @@
+"""What scenes offer to callers: the steps behind each route."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from longtake.capabilities.scenes.cancellation import cancel_run
+from longtake.capabilities.scenes.models import SceneModels
+from longtake.capabilities.scenes.new_run import NewRun, check_scene_prompt, create_run
+from longtake.capabilities.scenes.outlook import NOTHING, Look, look_at
+from longtake.capabilities.scenes.queries import Run, get_run, list_runs
+from longtake.capabilities.scenes.queue import Order, advance_run, queue_scenes, regenerate_scene
+from longtake.capabilities.scenes.removal import delete_run
+from longtake.capabilities.scenes.views import show_run, show_summary
+from longtake.db import Database, Transaction
+from longtake.engine.engine import Engine
+from longtake.http.idempotency import Answer, Keyed, once
+from longtake.services.assets import AssetLinks, find_assets
+
+CREATED = 201
+
+
+@dataclass(frozen=True)
+class Scenes:
+    """Everything the routes need."""
+
+    database: Database
+    engine: Engine
+    models: SceneModels
+    links: AssetLinks
+    #: Image jobs that one user may have under way.
+    most: int
+
+    async def create(self, new: NewRun, key: Keyed | None, *, advance: bool) -> Answer:
+        """Write the run, queued at once if that is wanted, or answer as the first time."""
+        order = Order(new.model, self.most, new.request_id)
+        return await self.database.run(_create, self.engine, new, order, key, advance)
+
+    async def advance(self, user_id: str, run_id: str, request_id: str, *, failed: bool) -> dict[str, Any]:
+        """Queue what is to be made; say what was done."""
+        order = await self._order(user_id, run_id, request_id)
+        done = await self.database.run(advance_run, self.engine, user_id, run_id, order, failed)
+        return {"action": done.action, "queued": done.queued, "run": await self._show(user_id, done.run)}
+
+    async def regenerate(
+        self, user_id: str, run_id: str, number: int, prompt: str | None, request_id: str
+    ) -> dict[str, Any]:
+        """Queue one scene again."""
+        order = await self._order(user_id, run_id, request_id)
+        if prompt is not None:
+            prompt = check_scene_prompt(self.models, order.model.name, number, prompt)
+        run = await self.database.run(regenerate_scene, self.engine, user_id, run_id, number, prompt, order)
+        return await self._show(user_id, run)
+
+    async def cancel(self, user_id: str, run_id: str) -> dict[str, Any]:
+        """Cancel a run."""
+        return await self._show(user_id, await self.database.run(cancel_run, user_id, run_id))
+
+    async def delete(self, user_id: str, run_id: str) -> None:
+        """Delete a run of which nothing is under way."""
+        await self.database.run(delete_run, self.engine, user_id, run_id)
+
+    async def show(self, user_id: str, run_id: str) -> dict[str, Any]:
+        """Return a run as it is now."""
+        return await self._show(user_id, await self.database.read(get_run, user_id, run_id, as_user=user_id))
+
+    async def page(self, user_id: str, before: str | None, limit: int) -> list[dict[str, Any]]:
+        """Return a page of the user's runs, without their scenes."""
+        found = await self.database.read(list_runs, user_id, before, limit, as_user=user_id)
+        look = await self._look(found)
+        return [show_summary(run, look) for run in found]
+
+    async def _order(self, user_id: str, run_id: str, request_id: str) -> Order:
+        run = await self.database.read(get_run, user_id, run_id, as_user=user_id)
+        # Looked for again: the price may have changed since, and the model may be gone.
+        return Order(self.models.find(run.model), self.most, request_id)
+
+    async def _show(self, user_id: str, run: Run) -> dict[str, Any]:
+        wanted = [scene.image.asset_id for scene in run.scenes if scene.image is not None and scene.image.asset_id]
+        assets = {}
+        if wanted:
+            assets = await self.database.read(find_assets, wanted, user_id, as_user=user_id)
+        images = {asset_id: (asset, await self.links.addresses(asset)) for asset_id, asset in assets.items()}
+        return show_run(run, images, await self._look([run]))
+
+    async def _look(self, runs: Sequence[Run]) -> Look:
+        live = {run.id: [job.id for job in run.live] for run in runs if run.live}
+        return await self.database.read(look_at, live) if live else NOTHING
+
+
+def _create(
+    tx: Transaction,
+    engine: Engine,
+    new: NewRun,
+    order: Order,
+    key: Keyed | None,
+    advance: bool,  # noqa: FBT001 - called through Database.run, which passes positions only
+) -> Answer:
+    def work() -> Answer:
+        create_run(tx, new)
+        run = get_run(tx, new.user_id, new.id)
+        if advance:
+            queue_scenes(tx, engine, run, run.scenes, order)
+            run = get_run(tx, new.user_id, new.id)
+        return Answer(CREATED, show_run(run, {}))
+
+    return once(tx, key, work)

@@ -1,0 +1,134 @@
+"""Verdicts on their way into the database: kept until they are written, however often that has to be tried."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from longtake.db.retry import PASSING
+from longtake.engine.claim_timer import LINGER_SECONDS
+from longtake.engine.claims import Claim
+from longtake.engine.outcomes import Retry, Snooze
+from longtake.engine.queue import PutBack
+from longtake.engine.verdicts import judge, unsettled
+from longtake.redaction import redact_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from longtake.engine.claim_timer import Rhythm
+    from longtake.engine.engine import Engine
+    from longtake.engine.queue import QueueName
+    from longtake.engine.verdicts import Verdict
+
+log = structlog.get_logger(__name__)
+
+BATCH = 200
+
+
+class Finishing:
+    """A worker's verdicts that are not committed yet."""
+
+    def __init__(self, engine: Engine, rhythm: Rhythm, on_written: Callable[[Verdict], None] | None = None) -> None:
+        self._engine = engine
+        self._rhythm = rhythm
+        self._on_written = on_written
+        #: Whose verdicts these are; set by whoever registers the worker.
+        self.worker = ""
+        self._waiting: list[Verdict] = []
+        self._under_way: dict[str, Verdict] = {}
+
+    @property
+    def waiting(self) -> bool:
+        """Say whether anything is not committed yet."""
+        return bool(self._waiting or self._under_way)
+
+    def ids(self) -> set[str]:
+        """Return the jobs whose verdicts are not committed yet."""
+        return {verdict.job.id for verdict in self._waiting} | set(self._under_way)
+
+    def add(self, verdict: Verdict) -> None:
+        """Commit soon; a snooze may wait for others, so that many are one transaction."""
+        self._waiting.append(verdict)
+        lingers = isinstance(verdict.outcome, Snooze) and verdict.outcome.seconds >= 1.0
+        self._rhythm.flush_within(LINGER_SECONDS if lingers else 0.0)
+
+    def take(self) -> list[Verdict]:
+        """Return a batch to commit; it counts as under way until exchange has ended."""
+        batch, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
+        if not self._waiting:
+            self._rhythm.flushed()
+        self._under_way.update((verdict.job.id, verdict) for verdict in batch)
+        if 0.0 in _delays(batch):
+            # For the very claim that goes along with it.
+            self._rhythm.expect(0.0)
+        return batch
+
+    def forget(self) -> None:
+        """Drop everything: the leases are lost, so nothing of it could be written."""
+        self._waiting.clear()
+
+    async def exchange(
+        self, verdicts: list[Verdict], queues: Sequence[QueueName], wanted: int, *, look: bool = False
+    ) -> Claim:
+        """Commit the batch and claim; if an effect cannot be written, commit the verdicts one by one."""
+        try:
+            claim = await self._engine.database.run(self._engine.exchange, verdicts, queues, self.worker, wanted, look)
+        except PASSING:
+            # Nothing was written, or we cannot know: the fence makes doing it again harmless.
+            self._waiting[:0] = verdicts
+            self._rhythm.flush_within(0.0)
+            raise
+        except Exception:
+            if not verdicts:
+                raise
+            log.warning("a batch could not be settled; settling one by one", action="settle", exc_info=True)
+            for verdict in verdicts:
+                await self._settle_alone(verdict)
+            claim = Claim()
+        else:
+            self._written(verdicts)
+        finally:
+            for verdict in verdicts:
+                self._under_way.pop(verdict.job.id, None)
+        # Not before it was committed: a claim in between would not see it, and begin to wait anew.
+        missed = [delay for delay in _delays(verdicts) if delay > 0 or not wanted]
+        if missed:
+            self._rhythm.expect(min(missed))
+        self._rhythm.free_lanes({verdict.job.lane for verdict in verdicts})
+        return claim
+
+    def _written(self, verdicts: Sequence[Verdict]) -> None:
+        """Tell whoever wants to know what has been written; those whose lease was lost are among them."""
+        if self._on_written is not None:
+            for verdict in verdicts:
+                self._on_written(verdict)
+
+    async def _settle_alone(self, verdict: Verdict) -> None:
+        """Settle one verdict; when its effects cannot be written, try again later by its kind's policy."""
+        run, finish = self._engine.database.run, self._engine.finish
+        job, worker = verdict.job, self.worker
+        try:
+            await run(finish, [verdict])
+            self._written([verdict])
+        except PASSING:
+            self.add(verdict)
+        except Exception as error:
+            log.exception("the outcome could not be settled", action="settle", job_id=job.id, job_kind=job.kind)
+            text = redact_text(f"{type(error).__name__}: {error}")
+            kind = self._engine.kinds[job.kind]
+            again = judge(kind, job, Retry("SETTLE_FAILED", text), worker, self._engine.random)
+            try:
+                await run(finish, [again])
+                self._written([again])
+            except PASSING:
+                self.add(verdict)
+            except Exception:
+                log.exception("the failure could not be settled either", action="settle", job_id=job.id)
+                self.add(unsettled(job, worker, text))
+
+
+def _delays(verdicts: Sequence[Verdict]) -> list[float]:
+    """Return after how long those are due again that are put back."""
+    return [verdict.change.delay for verdict in verdicts if isinstance(verdict.change, PutBack)]

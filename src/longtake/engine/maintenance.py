@@ -1,0 +1,121 @@
+"""What every worker does beside its jobs, each at its own interval. No worker is special: any may die."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import structlog
+
+from longtake.db.retry import PASSING
+from longtake.engine.control import cancels_requested, carry_out_cancel
+from longtake.engine.leases import Witness, bury, look_around, orphans, rescue, set_aside
+from longtake.engine.running_job import StopReason
+from longtake.engine.schedules import fire_due, schedule_is_due
+from longtake.errors import DatabaseError
+from longtake.redaction import redact_text
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from longtake.engine.worker import Worker
+
+log = structlog.get_logger(__name__)
+
+#: A dead worker is noticed at most this part of a lease after the lease ran out.
+RESCUES_PER_LEASE = 6
+#: One look at all running handlers is far cheaper than a timer for each job.
+TIME_LIMIT_CHECK_SECONDS = 0.1
+
+
+def run_duties(worker: Worker) -> list[asyncio.Task[None]]:
+    """Start them all."""
+    witness = Witness(worker.engine.clock, worker.lease_seconds, worker.database.incarnation)
+
+    async def rescue_the_dead() -> None:
+        await _rescue(worker, witness)
+
+    async def enforce_time_limits() -> None:
+        now = worker.engine.clock.monotonic()
+        for one in worker.hand.all():
+            if one.started_at is not None and now - one.started_at > one.kind.time_limit:
+                one.stop(StopReason.TIME_LIMIT)
+
+    async def fire_schedules() -> None:
+        await _fire(worker)
+
+    async def cancel_requested() -> None:
+        await _cancel(worker)
+
+    poll = worker.rhythm.poll_seconds
+    duties = (
+        (enforce_time_limits, TIME_LIMIT_CHECK_SECONDS),
+        (rescue_the_dead, worker.lease_seconds / RESCUES_PER_LEASE),
+        (fire_schedules, poll),
+        (cancel_requested, poll),
+    )
+    return [asyncio.create_task(_repeat(duty, interval)) for duty, interval in duties]
+
+
+async def _repeat(duty: Callable[[], Awaitable[None]], interval: float) -> None:
+    while True:
+        try:
+            await duty()
+        except DatabaseError as error:
+            log.warning("duty put off", action=duty.__name__, code=error.code, error=error.message)
+        except Exception:
+            log.exception("duty failed", action=duty.__name__)
+        await asyncio.sleep(interval)
+
+
+async def _rescue(worker: Worker, witness: Witness) -> None:
+    database = worker.database
+    seen, orphaned = await database.read(look_around)
+    dead = witness.dead(seen, worker.id)
+    if dead:
+        gone = await database.run(bury, dead)
+        orphaned += len(gone)
+        log.warning("workers are dead, rescuing their jobs", action="bury", workers=gone)
+    while orphaned:
+        rescued = await _rescue_batch(worker)
+        if not rescued:
+            return
+        log.warning("jobs rescued", action="rescue", count=rescued)
+        worker.rhythm.wake()
+
+
+async def _rescue_batch(worker: Worker) -> int:
+    """Rescue many at once; when one of them cannot be settled, each by itself."""
+    database, engine = worker.database, worker.engine
+    try:
+        return await database.run(rescue, engine)
+    except PASSING:
+        raise
+    except Exception:
+        log.warning("a batch could not be rescued; rescuing one by one", action="rescue", exc_info=True)
+    rescued = 0
+    for job_id in await database.read(orphans):
+        try:
+            rescued += await database.run(rescue, engine, job_id)
+        except PASSING:
+            raise
+        except Exception as error:
+            log.exception("a rescued job could not be settled", action="rescue", job_id=job_id)
+            rescued += await database.run(set_aside, engine, job_id, redact_text(f"{type(error).__name__}: {error}"))
+    return rescued
+
+
+async def _fire(worker: Worker) -> None:
+    if await worker.database.read(schedule_is_due):
+        for name in await worker.database.run(fire_due, worker.engine):
+            log.debug("schedule fired", action="fire", schedule=name)
+
+
+async def _cancel(worker: Worker) -> None:
+    for job_id in await worker.database.read(cancels_requested, worker.engine):
+        try:
+            await worker.database.run(carry_out_cancel, worker.engine, job_id)
+        except PASSING:
+            raise
+        except Exception:
+            log.exception("a cancel could not be settled", action="cancel", job_id=job_id)

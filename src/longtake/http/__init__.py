@@ -1,0 +1,1 @@
+"""What every route shares: errors, paging, idempotency, strict JSON, ranges."""

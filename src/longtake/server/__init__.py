@@ -1,0 +1,17 @@
+"""Puts everything together: settings, database, engine, worker, web. The only layer that knows them all."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from longtake.server.application import Application
+
+__all__ = ["Application"]
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when it is asked for: a command that only asks a running server needs none of it.
+    if name == "Application":
+        from longtake.server.application import Application  # noqa: PLC0415
+
+        return Application
+    raise AttributeError(name)

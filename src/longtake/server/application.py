@@ -1,0 +1,179 @@
+"""The application: what is declared, and the engine made of it.
+
+Nothing is found by import or decorator. The built-in kinds are declared here; a program of one's own declares its
+kinds in a function that ``longtake serve --app module:function`` calls::
+
+    def register(application: Application) -> None:
+        application.add(kinds=[JobKind("shop.receipt", send_receipt)], lanes=[Lane("mail", max_running=5)])
+"""
+
+import contextlib
+import importlib
+import random
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable
+from pathlib import Path
+
+from longtake.capabilities.media.own_address import note_own_address
+from longtake.clock import Clock, SystemClock
+from longtake.db import Database, Transaction
+from longtake.engine.engine import Engine
+from longtake.engine.jobs import Job
+from longtake.engine.kinds import JobKind
+from longtake.engine.lanes import Lane
+from longtake.engine.prune import prune_kind, prune_schedule
+from longtake.engine.schedules import Schedule
+from longtake.engine.worker import Worker
+from longtake.errors import InvalidApplication
+from longtake.server.capabilities import Capabilities
+from longtake.services.alerts import Severity, raise_alert
+from longtake.services.provider_calls.lanes import try_lanes_again
+from longtake.services.vault.key_source import KeySource
+from longtake.services.vault.root import RootSecret
+from longtake.services.vault.vault import Vault
+from longtake.settings import Settings
+
+Register = Callable[["Application"], None]
+
+
+class Application:
+    """Everything one process is made of. Kinds, lanes and schedules are added first; the engine comes of them."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        *,
+        clock: Clock | None = None,
+        source: random.Random | None = None,
+    ) -> None:
+        self.settings = settings
+        self.database = database
+        # Read or made only when they are needed: declaring an application leaves no file behind.
+        self.root_secret = RootSecret.of(settings)
+        self.vault = Vault.of(settings, self.root_secret)
+        self.keys = KeySource(settings, self.vault, database, self._try_lanes_again)
+        self.kinds: list[JobKind] = []
+        self.lanes: list[Lane] = []
+        self.schedules: list[Schedule] = []
+        self._engine: Engine | None = None
+        self.clock = clock or SystemClock()
+        self.capabilities = Capabilities(
+            settings,
+            database,
+            lambda: self.engine,
+            self.keys,
+            lambda: self.root_secret.derive("links"),
+            self.clock,
+            source or random.Random(),
+            self.vault,
+        )
+        self.add(
+            kinds=self.capabilities.kinds(),
+            lanes=self.capabilities.lanes(),
+            schedules=self.capabilities.schedules(),
+        )
+        self.add(
+            kinds=[prune_kind(database, history_days=settings.history_days, events_days=settings.events_days)],
+            schedules=[prune_schedule()],
+        )
+
+    def add(
+        self,
+        *,
+        kinds: Iterable[JobKind] = (),
+        lanes: Iterable[Lane] = (),
+        schedules: Iterable[Schedule] = (),
+    ) -> None:
+        """Declare kinds, lanes and schedules."""
+        if self._engine is not None:
+            raise InvalidApplication("Kinds, lanes and schedules are declared before the engine starts, not later.")
+        self.kinds += kinds
+        self.lanes += lanes
+        self.schedules += schedules
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, once all is declared: handlers may use it, a register function not yet."""
+        if self._engine is None:
+            raise InvalidApplication("The engine is there only after all has been declared; use it inside handlers.")
+        return self._engine
+
+    def build(self, register: Register | None = None) -> Engine:
+        """Let ``register`` declare what it has, and make the engine of all."""
+        if register is not None:
+            register(self)
+        self._engine = Engine(
+            self.database,
+            self.kinds,
+            self.lanes,
+            self.schedules,
+            clock=self.clock,
+            on_quarantine=alert_about_quarantine,
+        )
+        return self._engine
+
+    @contextlib.asynccontextmanager
+    async def ready(self) -> AsyncIterator[None]:
+        """Have what handlers and routes stand on at hand: keys, storage, connections; let go of it at the end."""
+        try:
+            await self.capabilities.storage.check()
+            await self._try_lanes_again()
+            await self.database.run(note_own_address, self.settings.public_url)
+            async with self.keys.kept_fresh():
+                yield
+        finally:
+            await self.capabilities.close()
+
+    async def _try_lanes_again(self) -> None:
+        lanes = frozenset(lane.name for lane in self.capabilities.keyed_lanes())
+        await self.database.run(try_lanes_again, self.capabilities.asked, lanes)
+
+    def worker(self) -> Worker:
+        """Return a worker with this process's settings."""
+        settings = self.settings
+        return Worker(
+            self.engine,
+            concurrency=settings.worker_concurrency,
+            poll_seconds=settings.poll_seconds,
+            lease_seconds=settings.lease_seconds,
+            heartbeat_seconds=settings.heartbeat_seconds,
+            stop_grace_seconds=settings.stop_grace_seconds,
+        )
+
+
+def alert_about_quarantine(tx: Transaction, job: Job) -> None:
+    """Tell people about a job that seems to kill its workers: it runs no more until one of them retries it."""
+    message = (
+        f"A job of kind {job.kind} was running each time its worker died, and is not run again by itself."
+        f" `longtake jobs show {job.id}` has its history, `longtake jobs retry {job.id}` gives it another chance."
+    )
+    raise_alert(tx, Severity.CRITICAL, "JOB_QUARANTINED", message, subject=job.id)
+
+
+def find_register(name: str) -> Register | None:
+    """Return the function that ``module:function`` names; modules of the working directory are found as well."""
+    if not name:
+        return None
+    module_name, _colon, function_name = name.partition(":")
+    if not module_name or not function_name:
+        raise InvalidApplication(f"{name!r} is not of the form module:function.")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        missing = error.name or module_name
+        if module_name != missing and not module_name.startswith(f"{missing}."):
+            raise InvalidApplication(f"{module_name} needs the module {missing!r}, which is not installed.") from error
+        raise InvalidApplication(
+            f"There is no module {missing!r}, neither installed nor in the working directory."
+        ) from error
+    except Exception as error:
+        raise InvalidApplication(f"{module_name} cannot be imported: {type(error).__name__}: {error}.") from error
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        raise InvalidApplication(f"The module {module_name!r} has no function {function_name!r}.")
+    register: Register = function
+    return register

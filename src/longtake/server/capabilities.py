@@ -1,0 +1,270 @@
+"""What the service can do beyond running jobs, put together once for each process."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from longtake.adapters.decoder.decoders import Decoders
+from longtake.adapters.net import HttpClient
+from longtake.adapters.providers.registry import build_providers, lanes_of
+from longtake.adapters.providers.trouble import Breaker
+from longtake.adapters.storage import open_storage
+from longtake.capabilities.generation.account_removal import Leaving
+from longtake.capabilities.generation.deadlines import Sweeping
+from longtake.capabilities.generation.estimates import Estimates
+from longtake.capabilities.generation.health_alerts import Checking
+from longtake.capabilities.generation.lost_results import refund_lost
+from longtake.capabilities.generation.lost_submits import Attaching
+from longtake.capabilities.generation.models import load_models
+from longtake.capabilities.generation.new_task import Limits
+from longtake.capabilities.generation.outlook import Outlooks
+from longtake.capabilities.generation.poll import Polling
+from longtake.capabilities.generation.references import ReferenceLoader
+from longtake.capabilities.generation.retention import Retention
+from longtake.capabilities.generation.service import Generation
+from longtake.capabilities.generation.sources import Sources
+from longtake.capabilities.generation.submit import Submitting
+from longtake.capabilities.generation.validation import Offer
+from longtake.capabilities.generation.views import Task
+from longtake.capabilities.generation.watch import Watch
+from longtake.capabilities.media.cloudflare import CloudflareFrames
+from longtake.capabilities.media.imports import Adding
+from longtake.capabilities.media.mirror import MIRROR_LANE, Mirror
+from longtake.capabilities.media.orphans import Orphans
+from longtake.capabilities.media.previews import PREVIEW_LANE, Previews
+from longtake.capabilities.media.removal import Deleting
+from longtake.capabilities.media.stuck_copies import Sweeping as AssetSweeping
+from longtake.capabilities.media.thumbnail_maker import Stills
+from longtake.capabilities.media.thumbnails import THUMBNAIL_LANE, Thumbnails
+from longtake.capabilities.scenes.image_job import Making
+from longtake.capabilities.scenes.pace import scene_lane
+from longtake.capabilities.scenes.removal import remove_runs_of
+from longtake.capabilities.scenes.service import Scenes
+from longtake.clock import Clock
+from longtake.db import Database
+from longtake.engine.engine import Engine
+from longtake.engine.kinds import JobKind
+from longtake.engine.lanes import Lane
+from longtake.engine.schedules import Schedule
+from longtake.errors import SettingsError
+from longtake.server.catalogue_parts import CatalogueParts
+from longtake.server.scene_models import OfferedSceneModels
+from longtake.server.task_sources import TaskSources
+from longtake.services.assets import AssetLinks
+from longtake.services.live.feed import Feed
+from longtake.services.live.streams import StreamLimits, Streams
+from longtake.services.webhooks import retention as webhook_pruning
+from longtake.services.webhooks.delivery import WEBHOOK_LANE, Delivering
+from longtake.services.webhooks.dispatcher import Dispatcher
+from longtake.settings import Settings
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from longtake.services.vault.vault import Vault
+
+
+class Capabilities:
+    """Generation and assets with what they stand on. Declared with the engine; served and closed by the process."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        engine: Callable[[], Engine],
+        key_of: Callable[[str], str],
+        link_secret: Callable[[], bytes],
+        clock: Clock,
+        source: random.Random,
+        vault: Vault,
+    ) -> None:
+        self.settings = settings
+        self.database = database
+        self.engine = engine
+        self.clock = clock
+        self._link_secret = link_secret
+        self.vault = vault
+        self.client = HttpClient(allowed_addresses=settings.allow_addresses.split(","))
+        self.storage = open_storage(settings)
+        self.decoders = Decoders(settings.decoders or os.cpu_count() or 1)
+        self.providers = build_providers(settings, self.client, key_of, clock)
+        self.models = load_models(Path(settings.models_file) if settings.models_file else None)
+        unknown = sorted({model.provider for model in self.models.values()} - set(self.providers))
+        if unknown:
+            raise SettingsError(f"LONGTAKE_MODELS_FILE: there is no provider {unknown[0]!r}.")
+        self.scene_models = OfferedSceneModels(self.models, self.providers)
+        self._breaker, self._random = Breaker(), source
+        self.catalogue = CatalogueParts(
+            settings,
+            database,
+            engine,
+            key_of,
+            self.client,
+            self.storage,
+            self.decoders,
+            clock,
+            self._breaker,
+            source,
+        )
+        self.feed = Feed(database, clock)
+        self.streams = Streams(database, self.feed, clock, StreamLimits(settings.streams_per_user, settings.streams))
+
+    def links(self, own_url: str = "") -> AssetLinks:
+        """Return the maker of links; without a public address they lead to this very server."""
+        public = self.settings.public_url or own_url
+        return AssetLinks(self.storage, self._link_secret(), public, self.clock, self._needs_key)
+
+    def kinds(self) -> list[JobKind]:
+        """Return all job kinds."""
+        database, engine = self.database, self.engine
+        submitting = Submitting(
+            database,
+            engine,
+            self.providers,
+            self.models,
+            self.storage,
+            ReferenceLoader(database, self.storage, self.links),
+            self._callback_url,
+            self._breaker,
+            self._random,
+        )
+        attaching = Attaching(database, engine, self.providers, self.models, self._breaker, self._random)
+        polling = Polling(engine, self.providers, self._breaker, self._random)
+        sweeping = Sweeping(database, engine, self.providers)
+        checking = Checking(database, self.providers)
+        delivering = Delivering(database, self.client, self.vault, self.clock)
+        kinds = [one.kind() for one in (submitting, polling, attaching, sweeping, checking, delivering)]
+        pruning = webhook_pruning.prune_kind(database, self.settings.webhook_days)
+        media, removing = self._media_kinds(), self._removing_kinds()
+        return [*kinds, self._making().kind(), *media, *removing, *self.catalogue.kinds(), pruning]
+
+    def _making(self) -> Making:
+        return Making(
+            self.database,
+            self.providers,
+            self.scene_models,
+            self.storage,
+            self._breaker,
+            self.clock,
+            self._random,
+        )
+
+    def _media_kinds(self) -> list[JobKind]:
+        """Return what is done with finished media."""
+        database, sources = self.database, TaskSources(Sources(self.database, self.providers))
+        mirror = Mirror(
+            database,
+            self.storage,
+            self.client,
+            most_bytes=self.settings.asset_bytes,
+            sources=sources,
+            on_lost=refund_lost,
+            random_source=self._random,
+        )
+        stills = Stills(self.storage, self.client, self.decoders, sources, self._cloudflare())
+        thumbnails = Thumbnails(database, self.engine, self.storage, stills)
+        previews = Previews(database, self.storage, self.decoders)
+        sweeping = AssetSweeping(database, self.engine)
+        return [one.kind() for one in (mirror, thumbnails, previews, sweeping)]
+
+    def _cloudflare(self) -> CloudflareFrames | None:
+        if self.settings.thumbnail_method != "cloudflare":
+            return None
+        if not self.settings.cloudflare_media_zone:
+            raise SettingsError("LONGTAKE_THUMBNAIL_METHOD is cloudflare, but LONGTAKE_CLOUDFLARE_MEDIA_ZONE is empty.")
+        return CloudflareFrames(self.client, self.decoders, self.settings.cloudflare_media_zone)
+
+    def _removing_kinds(self) -> list[JobKind]:
+        """Return what takes rows and files away."""
+        deleting = Deleting(self.database, self.storage)
+        leaving = Leaving(self.database, self.engine, [remove_runs_of])
+        return [one.kind() for one in (deleting, leaving, self._orphans(), self._retention())]
+
+    def _orphans(self) -> Orphans:
+        return Orphans(self.database, self.storage, self.clock)
+
+    def _retention(self) -> Retention:
+        return Retention(self.database, self.engine, self.settings.task_days)
+
+    def lanes(self) -> list[Lane]:
+        """Return all lanes."""
+        media = [MIRROR_LANE, THUMBNAIL_LANE, PREVIEW_LANE]
+        return [*self.provider_lanes(), *media, WEBHOOK_LANE, *self.catalogue.lanes()]
+
+    def provider_lanes(self) -> list[Lane]:
+        """Return the lanes in which providers are asked."""
+        pace = (self.settings.scenes_per_minute, self.settings.scenes_at_once)
+        return [*lanes_of(self.providers), *(scene_lane(one, *pace) for one in self.scene_models.accounts())]
+
+    def keyed_lanes(self) -> list[Lane]:
+        """Return the lanes that stand still without a key."""
+        return [*self.provider_lanes(), self.catalogue.tmdb.lane]
+
+    @property
+    def asked(self) -> list[str]:
+        """Return the names of all that are asked with a key."""
+        return [*self.providers, self.catalogue.tmdb.name]
+
+    def schedules(self) -> list[Schedule]:
+        """Return all schedules."""
+        sweeping = Sweeping(self.database, self.engine, self.providers)
+        checking = Checking(self.database, self.providers)
+        copies = AssetSweeping(self.database, self.engine)
+        sweeps = [one.schedule() for one in (sweeping, copies, checking, self._orphans(), self._retention())]
+        return [*sweeps, webhook_pruning.prune_schedule(), *self.catalogue.schedules()]
+
+    def dispatcher(self) -> Dispatcher:
+        """Return what reads the log of events for webhooks, beside a worker."""
+        return Dispatcher(self.database, self.engine)
+
+    def generation(self, own_url: str = "") -> Generation:
+        """Return what the routes of generation need."""
+        settings, database, engine = self.settings, self.database, self.engine()
+        estimates = Estimates(database, self.clock, list(self.models))
+        return Generation(
+            database=database,
+            engine=engine,
+            offer=Offer(self.models, self.providers),
+            providers=self.providers,
+            limits=Limits(settings.unfinished_tasks, settings.queue_seconds),
+            watch=Watch(database, self.clock, self.feed),
+            estimates=estimates,
+            outlooks=Outlooks(database, self.clock, estimates),
+            links=self.links(own_url),
+            reachable=bool(settings.public_url),
+            storage_signs=self.storage.signs,
+        )
+
+    def routers(self, generation: Generation) -> list[APIRouter]:
+        """Return the routes of all capabilities."""
+        # A worker has no routes, and starts without the web framework.
+        from longtake.server.routers import build_routers  # noqa: PLC0415
+
+        return build_routers(self, generation)
+
+    def scenes(self, generation: Generation) -> Scenes:
+        """Return what the routes of scenes need."""
+        most = self.settings.unfinished_tasks
+        return Scenes(self.database, generation.engine, self.scene_models, generation.links, most)
+
+    def adding(self) -> Adding:
+        """Return what the routes that bring files in need."""
+        return Adding(self.database, self.client, self.settings.unfinished_imports)
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self.decoders.close()
+        await self.client.close()
+        await self.storage.close()
+
+    def _needs_key(self, url: str) -> bool:
+        return any(provider.download_headers(url) for provider in self.providers.values())
+
+    def _callback_url(self, task: Task) -> str | None:
+        """Return where the provider may tell of the task; None when nobody outside can reach us."""
+        base = self.settings.public_url.rstrip("/")
+        return f"{base}/v1/callbacks/{task.provider}?reference={task.reference}" if base else None

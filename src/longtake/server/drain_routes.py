@@ -1,0 +1,139 @@
+"""Processing the queue by request, for hosts that have no worker that stays: a cron job or a platform calls this."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import structlog
+from fastapi import APIRouter, Header, Request
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from longtake.engine.drain import WorkedOff, work_off
+from longtake.engine.engine import Engine
+from longtake.errors import InternalSecretRefused, NotFound, TooManyProcessings
+from longtake.http.problem_schema import BODY, problems
+from longtake.http.strict_json import StrictRoute
+from longtake.services.accounts.authenticator import Authenticator
+from longtake.services.assets.schemas import moment
+from longtake.services.webhooks.dispatcher import Dispatcher, has_news
+
+log = structlog.get_logger(__name__)
+
+#: Requests that process at once in one server; each is a worker of its own.
+MOST = 3
+SECONDS, LONGEST = 25.0, 300.0
+RETRY_SECONDS = 5.0
+
+
+class ProcessBody(BaseModel):
+    """How long to work."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"seconds": 55}]})
+
+    seconds: float = Field(
+        default=SECONDS, ge=1, le=LONGEST, allow_inf_nan=False, description="How long the answer may take at most."
+    )
+
+
+class Processed(BaseModel):
+    """What was done, and what is left."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "finished": 14, "failed": 1, "put_off": 2, "given_back": 0, "waiting": 3, "seconds": 24.3,
+                    "next_due_at": "2026-01-01T12:00:07.500000Z",
+                }
+            ]
+        }
+    )  # fmt: skip
+
+    finished: int
+    failed: int
+    put_off: int = Field(description="Tries that ended, and have another one to come.")
+    given_back: int = Field(description="Given back unspent: the time was up, or a start came too late for its lane.")
+    waiting: int = Field(description="Jobs that wait now, counted up to 10,000.")
+    seconds: float
+    next_due_at: str | None = Field(description="When the next may begin; null when nothing waits.")
+
+
+@dataclass
+class Processing:
+    """Everything the route needs. An empty secret: there is nothing to be had here."""
+
+    engine: Engine
+    secret: SecretStr
+    dispatcher: Callable[[], Dispatcher]
+    lease_seconds: float
+    concurrency: int
+    #: How many requests process now.
+    under_way: int = field(default=0)
+
+    def admit(self, accounts: Authenticator, address: str, shown: str | None) -> None:
+        """Let in who knows the secret; without one nobody learns that there could be anything here."""
+        secret = self.secret.get_secret_value()
+        if not secret:
+            raise NotFound("Nothing is processed by request here.", hint="LONGTAKE_INTERNAL_SECRET turns it on.")
+        if shown is None:
+            raise InternalSecretRefused("This needs the header X-Internal-Secret.")
+        if not accounts.knows_secret(address, shown, secret):
+            raise InternalSecretRefused("X-Internal-Secret is not the secret of this server.")
+
+    async def process(self, seconds: float) -> WorkedOff:
+        """Work off the queue; webhooks are dispatched meanwhile, as beside any worker."""
+        if self.under_way >= MOST:
+            message = f"{MOST} requests process the queue in this server already."
+            raise TooManyProcessings(message, retry_after=RETRY_SECONDS)
+        self.under_way += 1
+        try:
+            async with self.dispatcher().running():
+                return await work_off(
+                    self.engine,
+                    seconds,
+                    lease_seconds=self.lease_seconds,
+                    concurrency=self.concurrency,
+                    has_more=self._has_news,
+                )
+        finally:
+            self.under_way -= 1
+
+    async def _has_news(self) -> bool:
+        return await self.engine.database.read(has_news)
+
+
+def build_routes(processing: Processing) -> APIRouter:
+    """Return the route."""
+    router = APIRouter(prefix="/v1", tags=["process"], route_class=StrictRoute)
+    refusals = ("INTERNAL_SECRET_REFUSED", "NOT_FOUND", "RATE_LIMITED", "PROCESSINGS_TOO_MANY", "DATABASE_UNAVAILABLE")
+    as_usual = ProcessBody()
+
+    @router.post("/internal/process", responses=problems(*BODY, *refusals), summary="Work off the queue")
+    async def process(
+        request: Request,
+        x_internal_secret: Annotated[
+            str | None, Header(description="What LONGTAKE_INTERNAL_SECRET is.", examples=["a-shared-secret-of-yours"])
+        ] = None,
+        body: ProcessBody = as_usual,
+    ) -> Processed:
+        """Run what is due, for at most so many seconds; answer as soon as nothing is due any more."""
+        address = request.client.host if request.client else ""
+        processing.admit(request.app.state.accounts, address, x_internal_secret)
+        clock = processing.engine.clock
+        started = clock.monotonic()
+        done = await processing.process(body.seconds)
+        took = round(clock.monotonic() - started, 3)
+        log.info("queue processed by request", action="process", seconds=took, finished=done.finished)
+        return Processed(
+            finished=done.finished,
+            failed=done.failed,
+            put_off=done.put_off,
+            given_back=done.given_back,
+            waiting=done.waiting,
+            seconds=took,
+            next_due_at=moment(done.next_due_at),
+        )
+
+    return router

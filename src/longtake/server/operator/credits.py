@@ -1,0 +1,80 @@
+"""Actions on credits."""
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from longtake.db import Transaction
+from longtake.engine.engine import Engine
+from longtake.server.operator.arguments import Identifier, Limit, Name, Sentence
+from longtake.services.credits import Transfer, audit, balance, grant, history, refund, withdraw
+from longtake.services.credits.transfers import AMOUNT_LIMIT
+
+#: Strict: neither 5.0 nor true is a number of credits.
+Amount = Annotated[int, Field(strict=True, ge=1, le=AMOUNT_LIMIT)]
+
+
+def credits_balance(tx: Transaction, _engine: Engine, *, user_id: Name) -> dict[str, Any]:
+    """Show what a user can spend, and what tasks under way hold."""
+    return {"user_id": user_id, **asdict(balance(tx, user_id))}
+
+
+def credits_history(
+    tx: Transaction, _engine: Engine, *, user_id: Name, before: Identifier | None = None, limit: Limit = 50
+) -> dict[str, Any]:
+    """List a user's transfers, newest first; `next` is what `before` has to be for the page after."""
+    return asdict(history(tx, user_id, before, limit))
+
+
+def credits_grant(
+    tx: Transaction,
+    _engine: Engine,
+    *,
+    user_id: Name,
+    amount: Amount,
+    reason: Sentence,
+    by: Name,
+    reference: Name | None = None,
+) -> dict[str, Any]:
+    """Give a user credits; the same reference again adds nothing."""
+    made = grant(tx, user_id=user_id, amount=amount, reason=reason, made_by=by, reference=reference)
+    return _receipt(tx, made)
+
+
+def credits_withdraw(
+    tx: Transaction,
+    _engine: Engine,
+    *,
+    user_id: Name,
+    amount: Amount,
+    reason: Sentence,
+    by: Name,
+    reference: Name | None = None,
+) -> dict[str, Any]:
+    """Take available credits back; the same reference again takes nothing."""
+    made = withdraw(tx, user_id=user_id, amount=amount, reason=reason, made_by=by, reference=reference)
+    return _receipt(tx, made)
+
+
+def credits_refund(
+    tx: Transaction, _engine: Engine, *, task_id: Identifier, reason: Sentence, by: Name
+) -> dict[str, Any]:
+    """Give back what a completed task was charged, once."""
+    return _receipt(tx, refund(tx, task_id=task_id, made_by=by, reason=reason))
+
+
+def credits_audit(tx: Transaction, _engine: Engine) -> dict[str, Any]:
+    """Say whether ledger, balances, holds and tasks agree; `findings` is empty if they do."""
+    return {"findings": [asdict(finding) for finding in audit(tx)]}
+
+
+def _receipt(tx: Transaction, made: Transfer) -> dict[str, Any]:
+    return {
+        "transfer_id": made.id,
+        "kind": made.kind,
+        "user_id": made.user_id,
+        "amount": made.amount,
+        "task_id": made.task_id,
+        "balance": asdict(balance(tx, made.user_id)),
+    }

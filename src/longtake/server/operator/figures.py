@@ -1,0 +1,22 @@
+"""Actions on figures: how well things go, with what was promised beside it."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from longtake.capabilities.generation.figures import generation_figures
+from longtake.capabilities.scenes.figures import scene_figures
+from longtake.db import Transaction
+from longtake.engine.engine import Engine
+
+Hours = Annotated[float, Field(gt=0, le=24 * 366, allow_inf_nan=False)]
+
+
+def figures_generation(tx: Transaction, _engine: Engine, *, hours: Hours = 24.0) -> dict[str, Any]:
+    """Show how many tasks succeed, how long they take and how soon they are asked about, with the targets."""
+    return generation_figures(tx, hours)
+
+
+def runs_figures(tx: Transaction, _engine: Engine) -> dict[str, Any]:
+    """Show the queue of scene images by status; of the last 24 hours how long they took, where, how many failed."""
+    return scene_figures(tx)

@@ -1,0 +1,88 @@
+"""A worker's process: open, work until a signal comes, stop in order. A server's process has these parts as well."""
+
+import asyncio
+import contextlib
+import gc
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from typing import Any
+
+import structlog
+import uvloop
+
+from longtake.engine.worker import Worker
+from longtake.errors import ProcessFailed
+from longtake.logs import configure_logs
+from longtake.server.application import Application, find_register
+from longtake.server.open_database import open_for_service
+from longtake.server.signals import StopSignal
+from longtake.settings import Settings
+from longtake.settings.work import FAREWELL_SECONDS
+
+log = structlog.get_logger(__name__)
+
+
+def run_worker(settings: Settings) -> None:
+    """Work until a signal comes."""
+    configure_logs(settings.log_format, settings.log_level)
+    with opened(settings, "longtake worker") as application:
+        run_event_loop(_work(application))
+
+
+@contextlib.contextmanager
+def opened(settings: Settings, owner: str) -> Iterator[Application]:
+    """Open the database and declare everything, what `--app` names included."""
+    register = find_register(settings.app)
+    database = open_for_service(settings, owner)
+    try:
+        application = Application(settings, database)
+        application.build(register)
+        # Before anything is done: with a wrong key nothing may be written or sent.
+        database.run_blocking(application.vault.check)
+        yield application
+    finally:
+        database.close()
+
+
+def run_event_loop(main: Coroutine[Any, Any, None]) -> None:
+    """Run to the end on the faster event loop."""
+    # What is loaded by now stays: the collector need not walk over it again and again, while requests wait.
+    gc.collect()
+    gc.freeze()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main)
+
+
+@contextlib.asynccontextmanager
+async def working(worker: Worker) -> AsyncIterator[asyncio.Task[None]]:
+    """Let the worker work; at the end stop it within its grace."""
+    task = asyncio.create_task(worker.run())
+    try:
+        yield task
+    finally:
+        worker.stop()
+        done, _late = await asyncio.wait([task], timeout=worker.stop_grace_seconds + FAREWELL_SECONDS)
+        if not done:
+            log.error("the worker could not stop in order; its lease will run out", action="stop", worker=worker.id)
+            task.cancel()
+
+
+async def until_stopped(stop: StopSignal, *parts: asyncio.Task[None]) -> None:
+    """Wait for the signal; a part that ends before it is an error that must not pass silently."""
+    stopped = asyncio.create_task(stop.event.wait())
+    try:
+        await asyncio.wait([stopped, *parts], return_when=asyncio.FIRST_COMPLETED)
+        for part in parts:
+            if part.done() and not stop.event.is_set():
+                error = part.exception()
+                log.critical("a part of this process has ended by itself", action="fail", exc_info=error)
+                raise ProcessFailed(f"A part of this process ended by itself: {error!r}.") from error
+    finally:
+        stopped.cancel()
+
+
+async def _work(application: Application) -> None:
+    with StopSignal() as stop:
+        await application.engine.start()
+        dispatching = application.capabilities.dispatcher().running()
+        async with application.ready(), dispatching, working(application.worker()) as task:
+            await until_stopped(stop, task)

@@ -1,0 +1,57 @@
+"""The routes of all capabilities. Only a server imports this: FastAPI and every request's model come with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from longtake.capabilities.catalogue import poster_routes
+from longtake.capabilities.catalogue import routes as catalogue_routes
+from longtake.capabilities.generation import routes as generation_routes
+from longtake.capabilities.generation.removal import require_unused
+from longtake.capabilities.media import import_routes
+from longtake.capabilities.media import removal_routes as asset_deleting_routes
+from longtake.capabilities.media import routes as asset_routes
+from longtake.capabilities.media.references import References
+from longtake.capabilities.scenes import routes as scene_routes
+from longtake.server import drain_routes, snapshot
+from longtake.services.conversations import routes as conversation_routes
+from longtake.services.credits import routes as credit_routes
+from longtake.services.live import routes as live_routes
+from longtake.services.webhooks import routes as webhook_routes
+from longtake.services.webhooks.service import Webhooks
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from longtake.capabilities.generation.service import Generation
+    from longtake.engine.engine import Engine
+    from longtake.server.capabilities import Capabilities
+
+
+def build_routers(parts: Capabilities, generation: Generation) -> list[APIRouter]:
+    """Return the routes, of the catalogue too."""
+    database, engine, links = parts.database, generation.engine, generation.links
+    references = References(database, engine, parts.storage)
+    most_bytes = parts.settings.reference_bytes
+    return [
+        generation_routes.build_routes(generation),
+        scene_routes.build_routes(parts.scenes(generation)),
+        snapshot.build_routes(generation),
+        drain_routes.build_routes(_processing(parts, engine)),
+        conversation_routes.build_routes(database),
+        credit_routes.build_routes(database),
+        webhook_routes.build_routes(Webhooks(database, parts.engine, parts.client, parts.vault, parts.clock)),
+        live_routes.build_routes(parts.streams),
+        asset_deleting_routes.build_routes(database, engine, require_unused),
+        import_routes.build_routes(database, engine, links, parts.adding()),
+        asset_routes.build_routes(database, parts.storage, links, references, reference_bytes=most_bytes),
+        catalogue_routes.build_routes(parts.catalogue.catalogue()),
+        poster_routes.build_routes(database, parts.storage),
+    ]
+
+
+def _processing(parts: Capabilities, engine: Engine) -> drain_routes.Processing:
+    settings = parts.settings
+    return drain_routes.Processing(
+        engine, settings.internal_secret, parts.dispatcher, settings.lease_seconds, settings.worker_concurrency
+    )

@@ -1,0 +1,203 @@
+"""A server's process: HTTP, and a worker beside it unless that is not wanted."""
+
+import asyncio
+import contextlib
+import ipaddress
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from urllib.parse import urlsplit
+
+import structlog
+import uvicorn
+
+from longtake.capabilities.generation.service import Generation
+from longtake.engine.worker import Worker
+from longtake.errors import AuthenticationRequired, CannotListen
+from longtake.logs import configure_logs
+from longtake.server.application import Application
+from longtake.server.connections import HttpProtocol
+from longtake.server.open_database import schema_status
+from longtake.server.process import opened, run_event_loop, until_stopped, working
+from longtake.server.public_address import check_public_address
+from longtake.server.readiness import Readiness
+from longtake.server.server_file import ServerFile, remove_server_file, write_server_file
+from longtake.server.signals import StopSignal
+from longtake.server.web import Serving, create_web
+from longtake.services.accounts.authenticator import Authenticator, build_authenticator
+from longtake.settings import Settings
+from longtake.settings.addresses import address_ranges, is_loopback_name, listed
+
+log = structlog.get_logger(__name__)
+
+HTTP_FAREWELL_SECONDS = 5
+BACKLOG = 1024
+ANY_ADDRESS = {4: "127.0.0.1", 6: "[::1]"}
+
+
+def run_server(settings: Settings, *, with_worker: bool = True) -> None:
+    """Serve until a signal comes."""
+    configure_logs(settings.log_format, settings.log_level)
+    require_keys_for_open_address(settings)
+    # The port first: a taken one is then a clear answer and not half a start.
+    with listen(settings.host, settings.port) as listener, opened(settings, "longtake serve") as application:
+        run_event_loop(_serve(application, listener, with_worker=with_worker))
+
+
+def require_keys_for_open_address(settings: Settings) -> None:
+    """Refuse to let others in with a secret that nobody chose on purpose."""
+    configured = settings.jwt_jwks or settings.jwt_secret.get_secret_value()
+    if not configured and not is_loopback_name(settings.host):
+        raise AuthenticationRequired(
+            f"Listening on {settings.host} lets others in, and no keys for users' tokens are configured."
+        )
+
+
+@contextlib.contextmanager
+def listen(host: str, port: int) -> Iterator[socket.socket]:
+    """Take the port; connections wait from here on until somebody answers them."""
+    try:
+        family, kind, protocol, _name, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise CannotListen(f"{host} is not an address of this machine: {error.strerror}.") from error
+    with listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(address)
+            listener.listen(BACKLOG)
+        except OSError as error:
+            raise CannotListen(f"Cannot listen on {host}, port {port}: {error.strerror}.") from error
+        yield listener
+
+
+async def _serve(application: Application, listener: socket.socket, *, with_worker: bool) -> None:
+    folder = application.settings.data_dir
+    server = ServerFile(_url(application.settings.host, listener), secrets.token_urlsafe(32), os.getpid())
+    with StopSignal() as stop:
+        await application.engine.start()
+        worker = application.worker() if with_worker else None
+        async with contextlib.AsyncExitStack() as stack:
+            # Ended in the opposite order: the server still answers while the worker stops.
+            await stack.enter_async_context(application.ready())
+            accounts = await _accounts(application)
+            generation = application.capabilities.generation(server.url)
+            feed = application.capabilities.feed
+            await stack.enter_async_context(feed.running())
+            await stack.enter_async_context(generation.watch.running())
+            web = _web(application, generation, server, accounts, _worker_state(worker, stop))
+            parts = [await stack.enter_async_context(_answering(web, listener))]
+            # Before HTTP stops, which would wait for streams that never end by themselves.
+            stack.callback(feed.farewell)
+            write_server_file(folder, server)
+            stack.callback(remove_server_file, folder, server)
+            log.info("server started", action="start", url=server.url, database=application.database.dialect)
+            stack.enter_context(_checking_public_address(application))
+            if worker is not None:
+                await stack.enter_async_context(application.capabilities.dispatcher().running())
+                parts.append(await stack.enter_async_context(working(worker)))
+            await until_stopped(stop, *parts)
+
+
+async def _accounts(application: Application) -> Authenticator:
+    """Have users' keys ready; they may have to be fetched from whoever issues their tokens."""
+    authenticator = build_authenticator(
+        application.settings,
+        application.database,
+        own_secret=lambda: application.root_secret.derive("tokens"),
+        client=application.capabilities.client,
+        clock=application.clock,
+    )
+    await authenticator.start()
+    return authenticator
+
+
+@contextlib.contextmanager
+def _checking_public_address(application: Application) -> Iterator[None]:
+    """Try the public address beside everything else."""
+    public_url = application.settings.public_url
+    if not public_url:
+        yield
+        return
+    check = check_public_address(application.capabilities.client, application.database, public_url)
+    task = asyncio.create_task(check)
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+def _worker_state(worker: Worker | None, stop: StopSignal) -> Callable[[], str]:
+    def state() -> str:
+        if stop.event.is_set():
+            return "this process is stopping"
+        return "not in this process" if worker is None else "ok"
+
+    return state
+
+
+def _web(
+    application: Application,
+    generation: Generation,
+    server: ServerFile,
+    accounts: Authenticator,
+    worker_state: Callable[[], str],
+) -> uvicorn.Config:
+    settings = application.settings
+    serving = Serving(
+        engine=application.engine,
+        readiness=Readiness(application.database, schema_status(settings).latest, worker_state),
+        token=server.token,
+        accounts=accounts,
+        vault=application.vault,
+        capabilities=application.capabilities.routers(generation),
+    )
+    hosts = [settings.host, urlsplit(settings.public_url).hostname or settings.host]
+    return uvicorn.Config(
+        create_web(
+            serving,
+            allowed_hosts=hosts,
+            upload_bytes=settings.reference_bytes,
+            allowed_origins=listed(settings.allowed_origins),
+        ),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        # Nobody else is believed about whom they ask for; left to itself uvicorn would believe all of this machine.
+        forwarded_allow_ips=address_ranges(settings.trusted_proxies),
+        lifespan="off",
+        http=HttpProtocol,
+        timeout_graceful_shutdown=HTTP_FAREWELL_SECONDS,
+    )
+
+
+class _HttpServer(uvicorn.Server):
+    """Leaves signals to us: they stop more than HTTP."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _answering(config: uvicorn.Config, listener: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
+    http = _HttpServer(config)
+    task = asyncio.create_task(http.serve(sockets=[listener]))
+    try:
+        yield task
+    finally:
+        http.should_exit = True
+        await asyncio.wait([task])
+
+
+def _url(host: str, listener: socket.socket) -> str:
+    """Return an address under which this machine reaches the server."""
+    port = listener.getsockname()[1]
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return f"http://{host}:{port}"
+    if address.is_unspecified:
+        return f"http://{ANY_ADDRESS[address.version]}:{port}"
+    return f"http://[{address}]:{port}" if address.version == 6 else f"http://{address}:{port}"  # noqa: PLR2004

@@ -1,0 +1,56 @@
+"""The web application, put together from what it serves."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+
+from fastapi import APIRouter, FastAPI
+from starlette.types import ASGIApp
+
+from longtake.engine.engine import Engine
+from longtake.http.description import install_description
+from longtake.http.problems import install_handlers
+from longtake.http.validation import install_validation_handler
+from longtake.server.middleware import Frame
+from longtake.server.readiness import Readiness
+from longtake.server.routes import build_routes
+from longtake.services.accounts import routes as account_routes
+from longtake.services.accounts.authenticator import Authenticator
+from longtake.services.vault.vault import Vault
+
+UPLOADS = ("POST", "/v1/references")
+#: What a form adds around a file.
+FORM_BYTES = 65_536
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What the routes need. `token` is the one in server.json, `capabilities` the routes of what is built on top."""
+
+    engine: Engine
+    readiness: Readiness
+    token: str
+    accounts: Authenticator
+    vault: Vault
+    capabilities: Sequence[APIRouter] = field(default=())
+
+
+def create_api(serving: Serving) -> FastAPI:
+    """Return the routes with their error handling. The pages that FastAPI offers load scripts from elsewhere: off."""
+    app = FastAPI(title="Longtake", version=version("longtake"), docs_url=None, redoc_url=None)
+    app.state.accounts = serving.accounts
+    own = build_routes(serving.engine, serving.readiness, serving.token, serving.vault)
+    for router in (own, account_routes.build_routes(serving.engine.database), *serving.capabilities):
+        # Not included: that would build every route a second time, and match every request twice.
+        app.router.routes.extend(router.routes)
+    install_handlers(app)
+    install_validation_handler(app)
+    install_description(app)
+    return app
+
+
+def create_web(
+    serving: Serving, *, allowed_hosts: Iterable[str], upload_bytes: int, allowed_origins: Iterable[str] = ()
+) -> ASGIApp:
+    """Return what the HTTP server runs: every request passes the frame first."""
+    return Frame(create_api(serving), allowed_hosts, {UPLOADS: upload_bytes + FORM_BYTES}, allowed_origins)

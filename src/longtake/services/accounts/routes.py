@@ -1,0 +1,170 @@
+"""`/v1/me` and `/v1/keys`: who one is here, and one's own API keys."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Path
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from longtake.errors import Forbidden, NotFound
+from longtake.http.problem_schema import BODY, CALLER, problems
+from longtake.http.strict_json import StrictRoute
+from longtake.services.accounts.api_keys import create_key, list_keys, make_key, revoke_key
+from longtake.services.accounts.callers import GENERATE, READ, Caller, current_caller
+
+if TYPE_CHECKING:
+    from longtake.db import Database
+
+Asking = Annotated[Caller, Depends(current_caller)]
+LONGEST_LIFE_DAYS = 3650
+_ID = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
+_EXAMPLE: dict[str, Any] = {
+    "id": _ID,
+    "name": "nightly import",
+    "prefix": "lt_Zk3dY0q",
+    "role": "user",
+    "scopes": ["generate", "read"],
+    "created_at": "2026-01-01T12:00:00+00:00",
+    "expires_at": None,
+    "last_used_at": None,
+}
+
+
+class Me(BaseModel):
+    """Who asks, as the token or key says."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"user_id": "ada", "role": "user", "scopes": ["generate", "read"]}]}
+    )
+
+    user_id: str
+    role: str
+    scopes: list[str] = Field(description="What the token or key may do.")
+
+
+def _check_printable(text: str) -> str:
+    if not text.isprintable() or not text.strip():
+        raise ValueError("must be printable characters, not only space")
+    return text
+
+
+class KeyRequest(BaseModel):
+    """A key to be made."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"name": "nightly import", "scopes": ["read"], "expires_in_days": 90}]},
+    )
+
+    name: Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_printable)] = Field(
+        description="What it is for, so that you know it again."
+    )
+    scopes: list[Literal["read", "generate", "operate", "admin"]] | None = Field(
+        default=None,
+        max_length=4,
+        description="What it may do; without it `read` and `generate`, as far as you may. Never more than you may.",
+    )
+    expires_in_days: int | None = Field(
+        default=None,
+        strict=True,
+        ge=1,
+        le=LONGEST_LIFE_DAYS,
+        description="After how many days it ends; without it never.",
+    )
+
+
+class ShownKey(BaseModel):
+    """A key as its owner sees it."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    id: str
+    name: str
+    prefix: str = Field(description="How the key begins.")
+    role: str
+    scopes: list[str]
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None = Field(description="Known to about a minute.")
+
+
+class CreatedKey(ShownKey):
+    """A key that was just made; the only time it is shown."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{**_EXAMPLE, "key": "lt_Zk3dY0q…"}]})
+
+    key: str = Field(description="The key itself. It is kept nowhere: store it now.")
+
+
+class KeyList(BaseModel):
+    """All keys of a user that are not revoked, the newest first."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"keys": [_EXAMPLE]}]})
+
+    keys: list[ShownKey]
+
+
+def build_routes(database: Database) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter(prefix="/v1", tags=["accounts"], route_class=StrictRoute)
+
+    @router.get("/me", summary="Say who you are", responses=problems(*CALLER))
+    async def show_me(caller: Asking) -> Me:
+        """Say whose the token or key is, and what it may do. It needs no scope: it tells nothing that is not in it."""
+        return Me(user_id=caller.user_id, role=caller.role, scopes=sorted(caller.scopes))
+
+    @router.post(
+        "/keys", status_code=201, summary="Make an API key", responses=problems(*CALLER, *BODY, "STATE_CONFLICT")
+    )
+    async def create(wanted: KeyRequest, caller: Asking) -> CreatedKey:
+        """Make a key for a machine. It acts as you, within its scopes, until it expires or is revoked."""
+        caller.require(GENERATE)
+        scopes = _grantable(caller, wanted.scopes)
+        new = make_key()
+        # A service acts for users by a header; a key that it makes for one of them must not be able to.
+        role = "user" if caller.role == "service" else caller.role
+        days = wanted.expires_in_days
+        row = await database.run(create_key, new, caller.user_id, wanted.name, role, scopes, days)
+        return CreatedKey(key=new.key, **_shown(row))
+
+    @router.get("/keys", summary="List your API keys", responses=problems(*CALLER))
+    async def list_own(caller: Asking) -> KeyList:
+        """List your keys that are not revoked, the newest first. The keys themselves are not shown."""
+        caller.require(READ)
+        rows = await database.read(list_keys, caller.user_id, as_user=caller.user_id)
+        return KeyList(keys=[ShownKey(**_shown(row)) for row in rows])
+
+    @router.delete(
+        "/keys/{key_id}", status_code=204, summary="Revoke an API key", responses=problems(*CALLER, "NOT_FOUND")
+    )
+    async def revoke(key_id: Annotated[str, Path(examples=[_ID])], caller: Asking) -> None:
+        """End one of your keys for good; the next request with it is refused."""
+        caller.require(GENERATE)
+        await database.run(revoke_key, _identifier(key_id), caller.user_id)
+
+    return router
+
+
+def _grantable(caller: Caller, wanted: list[Any] | None) -> frozenset[str]:
+    """Return the scopes of the new key: never more than its maker has."""
+    if caller.key_id is not None:
+        raise Forbidden("An API key cannot make others: revoking it must end what it can do.", hint="Use a token.")
+    if wanted is None:
+        return frozenset((READ, GENERATE)) & caller.scopes
+    for scope in wanted:
+        caller.require(scope)
+    return frozenset(wanted)
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "user_id"}
+
+
+def _identifier(text: str) -> str:
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise NotFound("There is no such key.") from None

@@ -1,0 +1,68 @@
+"""Files that go from hand to hand: bytes a provider answered with, and references in the form a provider takes."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+import structlog
+
+from longtake.adapters.providers.provider import Reference
+from longtake.adapters.storage.keys import result_key
+from longtake.adapters.storage.media import FIRST_BYTES, media_type
+from longtake.errors import AssetGone, MediaRefused, ObjectMissing, StorageUnavailable
+
+if TYPE_CHECKING:
+    from longtake.adapters.storage import Storage
+    from longtake.services.assets.assets import Asset, NewAsset
+    from longtake.services.assets.links import AssetLinks
+
+log = structlog.get_logger(__name__)
+
+#: Long enough for a provider whose queue is full.
+PROVIDER_LINK_SECONDS = 3600.0
+STORE_AGAIN_SECONDS = (0.5, 2.0, 5.0, 10.0)
+
+
+async def keep_bytes(storage: Storage, new: NewAsset, body: bytes, token: str) -> NewAsset:
+    """Store a result that came as bytes, before anything says that it is there; return the asset with its key.
+
+    ``token`` is the lease token of the job that has the bytes. Raises MediaRefused for what is no media of this kind.
+    """
+    found = media_type(body[:FIRST_BYTES])
+    if found is None or found.kind != new.kind:
+        raise MediaRefused(f"What the provider sent is not a {new.kind} of a kind that is kept.")
+    key = result_key(new.id, token, found.extension)
+    stored = await storage.put(key, body, found.content_type, file_name=f"{new.id}.{found.extension}")
+    return replace(new, key=key, content_type=found.content_type, size=stored.size, checksum=stored.checksum)
+
+
+async def keep_paid_bytes(storage: Storage, new: NewAsset, body: bytes, token: str) -> NewAsset:
+    """Store as ``keep_bytes`` does, and try for a while.
+
+    What is in hand was paid for, and asking for it again would be paid for again.
+    """
+    for pause in STORE_AGAIN_SECONDS:
+        try:
+            return await keep_bytes(storage, new, body, token)
+        except StorageUnavailable as error:
+            log.warning("storage does not take a result", action="wait", asset_id=new.id, code=error.code)
+            await asyncio.sleep(pause)
+    return await keep_bytes(storage, new, body, token)
+
+
+async def reference_for_provider(
+    storage: Storage, links: AssetLinks, asset: Asset, takes: Literal["url", "bytes"]
+) -> Reference:
+    """Return a reference image as the provider takes it: where it can be fetched, or its bytes."""
+    if asset.key is None or asset.content_type is None:
+        raise AssetGone(f"The reference {asset.id} has no file.")
+    if takes == "url":
+        url = await links.url(asset, PROVIDER_LINK_SECONDS)
+        return Reference(content_type=asset.content_type, url=url, body=None)
+    try:
+        body = await storage.get(asset.key, asset.size or 0)
+    except ObjectMissing as error:
+        raise AssetGone(f"The file of the reference {asset.id} is gone.") from error
+    return Reference(content_type=asset.content_type, url=None, body=body)

@@ -1,0 +1,115 @@
+"""An asset as callers see it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+if TYPE_CHECKING:
+    from longtake.services.assets.assets import Asset
+    from longtake.services.assets.links import Addresses
+
+#: The words callers know for where our copy stands; what happens in between is one word to them.
+SAVE_STATES = {
+    "none": "none",
+    "pending": "pending",
+    "downloading": "pending",
+    "uploading": "pending",
+    "completed": "success",
+    "failed": "failed",
+    "expired": "expired",
+}
+PHASES = ("downloading", "uploading")
+
+_ID = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
+_MOMENT = "2026-01-01T12:00:00Z"
+ASSET_EXAMPLE: dict[str, Any] = {
+    "id": _ID, "task_id": None, "role": "reference", "kind": "image", "title": None, "position": 0,
+    "url": f"https://media.example.com/v1/assets/{_ID}/content?expires=1767269100&signature=…",
+    "save_state": "success", "save_attempts": 0, "save_error": None, "save_phase": None, "bytes_done": None,
+    "content_type": "image/png", "size": 182734,
+    "checksum": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "width": 1024, "height": 1024,
+    "duration_seconds": None, "thumbnail_state": "none", "thumbnail_error": None, "thumbnail_url": None,
+    "placeholder": None, "preview_url": None, "created_at": _MOMENT, "saved_at": _MOMENT,
+}  # fmt: skip
+
+
+class AssetView(BaseModel):
+    """A media file that we keep, or are about to keep."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [ASSET_EXAMPLE]})
+
+    id: str
+    task_id: str | None
+    role: Literal["result", "reference", "import", "scene"]
+    kind: Literal["image", "video"]
+    title: str | None
+    position: int
+    url: str | None = Field(description="Where the file is now; works for minutes. Ask again for a new one.")
+    save_state: Literal["none", "pending", "success", "failed", "expired"] = Field(
+        description="Where our own copy stands; none: nothing is to be copied."
+    )
+    save_attempts: int
+    save_error: str | None
+    save_phase: Literal["downloading", "uploading"] | None = Field(
+        description="What a copy that is under way is doing; null while none is."
+    )
+    bytes_done: int | None = Field(description="How much of the file such a copy has fetched.")
+    content_type: str | None
+    size: int | None
+    checksum: str | None = Field(description="SHA-256, hexadecimal.")
+    width: int | None
+    height: int | None
+    duration_seconds: float | None
+    thumbnail_state: Literal["none", "pending", "processing", "completed", "failed"]
+    thumbnail_error: str | None
+    thumbnail_url: str | None = Field(description="A JPEG of 960×540; works for minutes, as `url` does.")
+    placeholder: str | None = Field(
+        description="A tiny picture as a data: address, to show blurred until there is more."
+    )
+    preview_url: str | None = Field(description="A short moving WebP of a video; works for minutes.")
+    created_at: datetime
+    saved_at: datetime | None
+
+
+def show_asset(asset: Asset, addresses: Addresses | None) -> dict[str, Any]:
+    """Return the one form in which every route shows an asset; the addresses are made for this answer."""
+    return {
+        "id": asset.id,
+        "task_id": asset.task_id,
+        "role": asset.role,
+        "kind": asset.kind,
+        "title": asset.title,
+        "position": asset.position,
+        "url": addresses and addresses.url,
+        "save_state": SAVE_STATES[asset.mirror_state],
+        "save_attempts": asset.mirror_attempts,
+        "save_error": _code(asset.mirror_error),
+        "save_phase": asset.mirror_state if asset.mirror_state in PHASES else None,
+        "bytes_done": asset.bytes_done if asset.mirror_state in PHASES else None,
+        "content_type": asset.content_type,
+        "size": asset.size,
+        "checksum": asset.checksum,
+        "width": asset.width,
+        "height": asset.height,
+        "duration_seconds": asset.duration_seconds,
+        "thumbnail_state": asset.thumbnail_state,
+        "thumbnail_error": _code(asset.thumbnail_error),
+        "thumbnail_url": addresses and addresses.thumbnail_url,
+        "placeholder": asset.placeholder,
+        "preview_url": addresses and addresses.preview_url,
+        "created_at": moment(asset.created_at),
+        "saved_at": moment(asset.mirrored_at),
+    }
+
+
+def _code(error: str | None) -> str | None:
+    """Return only the code: the sentence may name what is inside of us."""
+    return (error or "").partition(":")[0] or None
+
+
+def moment(value: datetime | None) -> str | None:
+    """Return a time as callers read it."""
+    return None if value is None else value.isoformat().replace("+00:00", "Z")

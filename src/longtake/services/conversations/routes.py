@@ -1,0 +1,124 @@
+"""Conversations over HTTP: each user's own, and nobody else's."""
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query
+
+from longtake.db import Database
+from longtake.http.paging import read_cursor, write_cursor
+from longtake.http.problem_schema import BODY, CALLER, problems
+from longtake.http.strict_json import StrictRoute
+from longtake.services.accounts.callers import Caller, current_caller
+from longtake.services.conversations.messages import add_message, list_messages
+from longtake.services.conversations.schemas import (
+    ConversationList,
+    ConversationView,
+    MessageList,
+    MessageView,
+    NewConversation,
+    NewMessage,
+    NewTitle,
+)
+from longtake.services.conversations.store import (
+    PAGE_LIMIT,
+    create_conversation,
+    get_conversation,
+    list_conversations,
+    mark_read,
+    rename_conversation,
+)
+
+Asking = Annotated[Caller, Depends(current_caller)]
+Limit = Annotated[int, Query(ge=1, le=PAGE_LIMIT, description="How many at most.")]
+OlderMessages = Annotated[UUID | None, Query(description="Only messages older than this one.")]
+OlderConversations = Annotated[str | None, Query(max_length=100, description="`next` of the page before.")]
+
+
+def build_routes(database: Database) -> APIRouter:
+    """Return the routes of conversations."""
+    router = APIRouter(prefix="/v1/conversations", tags=["conversations"], route_class=StrictRoute)
+    _add_reading(router, database)
+    _add_changing(router, database)
+    return router
+
+
+def _add_reading(router: APIRouter, database: Database) -> None:
+    @router.get("", summary="My conversations", responses=problems(*CALLER, "REQUEST_INVALID", "CURSOR_INVALID"))
+    async def list_mine(caller: Asking, before: OlderConversations = None, limit: Limit = 50) -> ConversationList:
+        """Return conversations, the last changed first. Scope `read`."""
+        caller.require("read")
+        cursor = None if before is None else read_cursor(before)
+        rows, following = await database.read(list_conversations, caller.user_id, cursor, limit, as_user=caller.user_id)
+        views = [ConversationView.model_validate(row) for row in rows]
+        return ConversationList(conversations=views, next=None if following is None else write_cursor(following))
+
+    @router.get(
+        "/{conversation_id}", summary="One conversation", responses=problems(*CALLER, "REQUEST_INVALID", "NOT_FOUND")
+    )
+    async def show(conversation_id: UUID, caller: Asking) -> ConversationView:
+        """Return a conversation of mine. Scope `read`."""
+        caller.require("read")
+        user = caller.user_id
+        return ConversationView.model_validate(
+            await database.read(get_conversation, user, str(conversation_id), as_user=user)
+        )
+
+    @router.get(
+        "/{conversation_id}/messages",
+        summary="Messages of a conversation",
+        responses=problems(*CALLER, "REQUEST_INVALID", "NOT_FOUND"),
+    )
+    async def show_messages(
+        conversation_id: UUID, caller: Asking, before: OlderMessages = None, limit: Limit = 50
+    ) -> MessageList:
+        """Return messages, newest first. Scope `read`."""
+        caller.require("read")
+        user, cursor = caller.user_id, None if before is None else str(before)
+        rows, following = await database.read(list_messages, user, str(conversation_id), cursor, limit, as_user=user)
+        return MessageList(messages=[MessageView.model_validate(row) for row in rows], next=following)
+
+
+def _add_changing(router: APIRouter, database: Database) -> None:
+    @router.post(
+        "", status_code=201, summary="Begin a conversation", responses=problems(*CALLER, *BODY, "TEXT_INVALID")
+    )
+    async def begin(order: NewConversation, caller: Asking) -> ConversationView:
+        """Make an empty conversation. Scope `generate`."""
+        caller.require("generate")
+        return ConversationView.model_validate(await database.run(create_conversation, caller.user_id, order.title))
+
+    @router.patch(
+        "/{conversation_id}",
+        summary="Rename a conversation",
+        responses=problems(*CALLER, *BODY, "TEXT_INVALID", "NOT_FOUND"),
+    )
+    async def rename(conversation_id: UUID, order: NewTitle, caller: Asking) -> ConversationView:
+        """Give the conversation another title. Scope `generate`."""
+        caller.require("generate")
+        return ConversationView.model_validate(
+            await database.run(rename_conversation, caller.user_id, str(conversation_id), order.title)
+        )
+
+    @router.post(
+        "/{conversation_id}/messages",
+        status_code=201,
+        summary="Say something",
+        responses=problems(*CALLER, *BODY, "TEXT_INVALID", "NOT_FOUND"),
+    )
+    async def say(conversation_id: UUID, order: NewMessage, caller: Asking) -> MessageView:
+        """Add a message of mine. It starts no task. Scope `generate`."""
+        caller.require("generate")
+        return MessageView.model_validate(
+            await database.run(add_message, caller.user_id, str(conversation_id), order.text)
+        )
+
+    @router.post(
+        "/{conversation_id}/read",
+        summary="Mark a conversation as read",
+        responses=problems(*CALLER, "REQUEST_INVALID", "NOT_FOUND"),
+    )
+    async def read(conversation_id: UUID, caller: Asking) -> ConversationView:
+        """Note that I have seen all there is. Scope `generate`."""
+        caller.require("generate")
+        return ConversationView.model_validate(await database.run(mark_read, caller.user_id, str(conversation_id)))

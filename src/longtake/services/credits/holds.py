@@ -1,0 +1,125 @@
+"""Holds: credits set aside for a task until it ends, exactly once, in one of two ways.
+
+Locks are taken in one order everywhere: holds by task, then balances by user. So no two batches wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import orjson
+from sqlalchemy import bindparam
+from sqlalchemy.dialects import postgresql, sqlite
+
+from longtake.clock import new_id
+from longtake.db.dialects import NOW, POSTGRESQL, SQLITE
+from longtake.db.prepared import Prepared
+from longtake.engine.queue_postgresql import arrays
+from longtake.errors import StateConflict
+from longtake.services.credits.tables import credit_holds
+from longtake.services.credits.transfers import Transfer, check_amount, post
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from longtake.db import Transaction
+
+LOCK_POSTGRESQL = "SELECT FROM credit_holds WHERE task_id = ANY(%s::uuid[]) ORDER BY task_id FOR UPDATE"
+
+END_POSTGRESQL = """
+UPDATE credit_holds SET state = %s, ended_at = longtake_now() WHERE task_id = ANY(%s::uuid[]) AND state = 'open'
+RETURNING task_id, user_id, amount
+"""
+
+END_SQLITE = """
+UPDATE credit_holds SET state = ?, ended_at = longtake_now()
+WHERE task_id IN (SELECT value FROM json_each(?)) AND state = 'open' RETURNING task_id, user_id, amount
+"""
+
+#: What cannot be written the same for both is prepared for each.
+OPEN = {
+    name: Prepared(
+        dialect.insert(credit_holds)
+        .values(**{one: bindparam(one) for one in ("task_id", "user_id", "amount")}, state="open", opened_at=NOW)
+        .on_conflict_do_nothing()
+        .returning(credit_holds.c.task_id)
+    )
+    for name, dialect in ((SQLITE, sqlite), (POSTGRESQL, postgresql))
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What one call ended: tasks whose hold was captured, and what each released one gave back."""
+
+    captured: list[str]
+    released: dict[str, int]
+
+
+def hold(tx: Transaction, *, user_id: str, task_id: str, amount: int, request_id: str | None = None) -> None:
+    """Set the price of a task aside, or refuse because the user has less; a task that costs nothing has a hold too."""
+    hold_each(tx, user_id=user_id, amounts={task_id: amount}, request_id=request_id)
+
+
+def hold_each(tx: Transaction, *, user_id: str, amounts: Mapping[str, int], request_id: str | None = None) -> None:
+    """Set the prices of several tasks of one user aside as ``hold`` does: all of them, or none."""
+    for task_id, amount in amounts.items():
+        check_amount(amount, least=0)
+        if not tx.run(OPEN[tx.dialect], task_id=task_id, user_id=user_id, amount=amount):
+            raise StateConflict(f"Credits were held for the task {task_id} already.")
+    post(
+        tx,
+        [
+            Transfer(new_id(), "hold", user_id, amount, task_id, request_id=request_id)
+            for task_id, amount in amounts.items()
+            if amount
+        ],
+    )
+
+
+def capture(tx: Transaction, task_ids: Sequence[str]) -> list[str]:
+    """Earn what the tasks hold; return those whose hold this very call ended. Others are left as they are."""
+    return end_holds(tx, capture=task_ids).captured
+
+
+def release(tx: Transaction, task_ids: Sequence[str], reason: str | Mapping[str, str]) -> dict[str, int]:
+    """Give back what the tasks hold; return how much of each that this very call ended."""
+    reasons = reason if isinstance(reason, Mapping) else dict.fromkeys(task_ids, reason)
+    return end_holds(tx, release={task_id: reasons[task_id] for task_id in task_ids}).released
+
+
+def end_holds(tx: Transaction, *, capture: Sequence[str] = (), release: Mapping[str, str] | None = None) -> Ended:
+    """Capture some holds and release others, each with a reason, taking all locks in one order.
+
+    A hold that has ended already stays as it ended: of a capture and a release that race, one finds it open.
+    """
+    reasons = release or {}
+    if both := reasons.keys() & set(capture):
+        raise ValueError(f"A hold can be captured or released, not both: {sorted(both)}")
+    _lock(tx, [*capture, *reasons])
+    captured = _end(tx, "captured", capture)
+    released = _end(tx, "released", list(reasons))
+    transfers = [Transfer(new_id(), "capture", user, amount, task) for task, user, amount in captured if amount]
+    transfers += [
+        Transfer(new_id(), "release", user, amount, task, reasons[task]) for task, user, amount in released if amount
+    ]
+    post(tx, transfers)
+    return Ended([task for task, *_rest in captured], {task: amount for task, _user, amount in released})
+
+
+def _lock(tx: Transaction, task_ids: Sequence[str]) -> None:
+    # SQLite's one writer is a lock already; a single row is locked by its UPDATE.
+    if tx.dialect != SQLITE and len(task_ids) > 1:
+        tx.sql(LOCK_POSTGRESQL, arrays([(task_id,) for task_id in task_ids]))
+
+
+def _end(tx: Transaction, state: str, task_ids: Sequence[str]) -> list[tuple[str, str, int]]:
+    if not task_ids:
+        return []
+    if tx.dialect == SQLITE:
+        rows = tx.sql(END_SQLITE, (state, orjson.dumps(list(task_ids)).decode()))
+    else:
+        rows = tx.sql(END_POSTGRESQL, (state, *arrays([(task_id,) for task_id in task_ids])))
+    return [(str(task_id), user_id, amount) for task_id, user_id, amount in rows]

@@ -1,0 +1,1 @@
+"""Calls to providers inside jobs, and the lanes they go through."""

@@ -1,0 +1,64 @@
+"""Lanes that stand still because of a provider: paused where only a person can mend it, tried again with a new key."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Protocol
+
+import structlog
+
+from longtake.adapters.providers.trouble import Trouble
+from longtake.db import Transaction
+from longtake.engine.lane_store import all_lanes, pause_unpaused, resume_lane
+from longtake.engine.lanes import Lane
+from longtake.errors import ProviderUnauthorized
+from longtake.services.alerts import Severity, raise_alert, resolve_alert
+
+log = structlog.get_logger(__name__)
+
+#: The reason under which they are paused. What an operator paused has another one, and stays.
+REASON = ProviderUnauthorized.code
+
+
+class Asked(Protocol):
+    """Whoever is asked in lanes: a provider of media, or of facts."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def submit_lane(self) -> Lane: ...
+
+    @property
+    def query_lane(self) -> Lane: ...
+
+
+def act_on_trouble(tx: Transaction, provider: Asked, trouble: Trouble, also: Iterable[str] = ()) -> None:
+    """Pause the lanes that the trouble concerns, and tell people; ``also`` are lanes that pause with them."""
+    lanes = {"all": [provider.submit_lane.name, provider.query_lane.name], "submit": [provider.submit_lane.name]}
+    concerned = lanes.get(trouble.pause or "", [])
+    names = sorted({*concerned, *also}) if concerned else []
+    paused = [lane for lane in names if pause_unpaused(tx, lane, trouble.code)]
+    if trouble.alert:
+        resume = f" When that is mended: `longtake lanes resume {' '.join(paused)}`." if paused else ""
+        message = f"{trouble.message.rstrip('.')}.{resume}"  # a provider's own words may end without a full stop
+        raise_alert(tx, Severity.CRITICAL, trouble.code, message, subject=provider.name)
+
+
+def try_lanes_again(tx: Transaction, providers: Collection[str], lanes: Collection[str]) -> list[str]:
+    """Resume those of the lanes that wait for a key, and resolve their alerts.
+
+    A key that is still wrong pauses them at its first request.
+    """
+    paused = [
+        view.lane.name
+        for view in all_lanes(tx)
+        if view.paused and view.paused_reason == REASON and view.lane.name in lanes
+    ]
+    for name in paused:
+        resume_lane(tx, name)
+    for provider in sorted(providers) if paused else ():
+        resolve_alert(tx, REASON, provider)
+    if paused:
+        log.info("lanes are tried again with the key there is now", action="resume", lanes=paused)
+    return paused

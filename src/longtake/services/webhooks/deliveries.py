@@ -1,0 +1,102 @@
+"""Deliveries as an endpoint's owner sees them: what was sent, what came of it, and sending it again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from sqlalchemy import insert, select, update
+
+from longtake.db.dialects import NOW
+from longtake.engine.control import cancel_of_subject, hurry
+from longtake.engine.queries import plain
+from longtake.errors import NotFound, StateConflict
+from longtake.services.webhooks.dispatcher import DELIVER, delivery_values, enqueue_deliveries
+from longtake.services.webhooks.endpoints import get_endpoint, no_endpoint
+from longtake.services.webhooks.tables import IN_STATE, webhook_deliveries, webhook_endpoints
+
+if TYPE_CHECKING:
+    from longtake.db import Transaction
+    from longtake.engine.engine import Engine
+
+PAGE_LIMIT = 200
+TEST_TYPE = "webhook.test"
+SHOWN = tuple(webhook_deliveries.c[name] for name in (
+    "id", "event", "type", "state", "attempts", "status_code", "seconds", "error", "next_at", "created_at", "ended_at",
+))  # fmt: skip
+
+
+def list_deliveries(
+    tx: Transaction, user_id: str, endpoint_id: str, state: str | None, before: str | None, limit: int
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Return the newest deliveries first, and the cursor for those before them, if any."""
+    get_endpoint(tx, user_id, endpoint_id)
+    own = (webhook_deliveries.c.endpoint_id == endpoint_id, webhook_deliveries.c.user_id == user_id)
+    query = select(*SHOWN).where(*own)
+    if state is not None:
+        query = query.where(IN_STATE[state])
+    if before is not None:
+        query = query.where(webhook_deliveries.c.id < before)
+    rows = tx.execute(query.order_by(webhook_deliveries.c.id.desc()).limit(limit + 1)).all()
+    cursor = str(rows[limit - 1].id) if len(rows) > limit else None
+    return [plain(row) for row in rows[:limit]], cursor
+
+
+def get_delivery(tx: Transaction, user_id: str, endpoint_id: str, delivery_id: str) -> dict[str, Any]:
+    """Return one delivery with what is sent."""
+    get_endpoint(tx, user_id, endpoint_id)
+    query = select(*SHOWN, webhook_deliveries.c.payload).where(*_own(user_id, endpoint_id, delivery_id))
+    row = tx.execute(query).first()
+    if row is None:
+        raise _no_delivery(delivery_id)
+    return plain(row) | {"payload": orjson.loads(row.payload)}
+
+
+def send_test(tx: Transaction, engine: Engine, user_id: str, endpoint_id: str, moment: str) -> dict[str, Any]:
+    """Send a `webhook.test`, tried once: somebody is watching, and what comes of it changes nothing else."""
+    columns = (webhook_endpoints.c.id, webhook_endpoints.c.user_id)
+    which = (webhook_endpoints.c.id == endpoint_id, webhook_endpoints.c.user_id == user_id)
+    endpoint = tx.execute(select(*columns).where(*which)).first()
+    if endpoint is None:
+        raise no_endpoint(endpoint_id)
+    _require_enabled(tx, user_id, endpoint_id)
+    payload = {"type": TEST_TYPE, "timestamp": moment, "data": {"id": endpoint_id, "cursor": None}}
+    constant = {"state": "pending", "attempts": 0, "next_at": NOW, "created_at": NOW}
+    values = delivery_values(endpoint, TEST_TYPE, payload, None) | constant
+    tx.execute(insert(webhook_deliveries).values(**values))
+    enqueue_deliveries(tx, engine, [values["id"]])
+    return get_delivery(tx, user_id, endpoint_id, values["id"])
+
+
+def redeliver(tx: Transaction, engine: Engine, user_id: str, endpoint_id: str, delivery_id: str) -> dict[str, Any]:
+    """Try now, under the same id: one that has ended with all its tries again, one that waits the sooner."""
+    get_delivery(tx, user_id, endpoint_id, delivery_id)
+    _require_enabled(tx, user_id, endpoint_id)
+    own = _own(user_id, endpoint_id, delivery_id)
+    again = {"state": "pending", "next_at": NOW, "ended_at": None}
+    ended = update(webhook_deliveries).where(*own, webhook_deliveries.c.state != "pending").values(**again)
+    if tx.execute(ended).rowcount:
+        # One that failed with its endpoint may still have its old job, hours away and with few tries left.
+        cancel_of_subject(tx, delivery_id, [DELIVER], "delivered again by hand")
+        enqueue_deliveries(tx, engine, [delivery_id])
+    elif hurry(tx, DELIVER, [delivery_id]):
+        tx.execute(update(webhook_deliveries).where(*own).values(next_at=NOW))
+    else:
+        raise StateConflict(f"The delivery {delivery_id} is being tried, or is about to be.", hint="Wait a moment.")
+    return get_delivery(tx, user_id, endpoint_id, delivery_id)
+
+
+def _require_enabled(tx: Transaction, user_id: str, endpoint_id: str) -> None:
+    if not get_endpoint(tx, user_id, endpoint_id)["enabled"]:
+        raise StateConflict(
+            f"The webhook {endpoint_id} is disabled.", hint='PATCH it with {"enabled": true}, then try again.'
+        )
+
+
+def _own(user_id: str, endpoint_id: str, delivery_id: str) -> tuple[Any, Any, Any]:
+    one = webhook_deliveries.c
+    return one.id == delivery_id, one.endpoint_id == endpoint_id, one.user_id == user_id
+
+
+def _no_delivery(delivery_id: str) -> NotFound:
+    return NotFound(f"There is no delivery {delivery_id}.", hint="GET /v1/webhooks/{id}/deliveries lists them.")

@@ -1,0 +1,210 @@
+"""From the log of events to deliveries: each event once for each endpoint that wants it, over all machines.
+
+The row `webhook_cursor` says how far the log has been read. Whoever reads on locks it, writes deliveries and their
+jobs, and moves it, in one transaction: a process that dies in between has done nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import structlog
+from sqlalchemy import select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from longtake.clock import new_id
+from longtake.db.dialects import NOW, SQLITE
+from longtake.engine.events import TOPIC, Event, is_held_up, read_events
+from longtake.engine.jobs import JobRequest
+from longtake.errors import LongtakeError
+from longtake.services.webhooks.filters import is_told, wants
+from longtake.services.webhooks.tables import webhook_cursor, webhook_deliveries, webhook_endpoints
+
+if TYPE_CHECKING:
+    from sqlalchemy import Row, Select
+
+    from longtake.db import Database, Transaction
+    from longtake.engine.engine import Engine
+
+log = structlog.get_logger(__name__)
+
+DELIVER = "webhooks.deliver"
+#: Events read in one transaction: each may become twenty deliveries.
+PAGE = 200
+#: A signal may be lost, and an event may be committed before an older one: the log is looked at this often anyway.
+ROUND_SECONDS = 5.0
+#: And this often while an older transaction that is still open keeps events from being read.
+HELD_UP_SECONDS = 0.25
+#: What is told in quick succession is read together.
+GATHER_SECONDS = 0.1
+
+Place = tuple[int, int]
+
+
+class Dispatcher:
+    """Reads the log beside a worker. Several may run: one at a time gets the cursor, the others have nothing to do."""
+
+    def __init__(self, database: Database, engine: Callable[[], Engine]) -> None:
+        self._database = database
+        self._engine = engine
+        self._wake = asyncio.Event()
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Keep reading until the block ends."""
+        return self._database.signals.heeded(TOPIC, self._wake, self._rounds())
+
+    async def _rounds(self) -> None:
+        while True:
+            self._wake.clear()
+            pause = ROUND_SECONDS
+            try:
+                await self.round()
+                if await self._database.read(is_waited_for):
+                    pause = HELD_UP_SECONDS
+            except LongtakeError as error:
+                # The database is away: the log is still there when it is back.
+                log.warning("dispatching is held up", action="dispatch", code=error.code)
+            except Exception:
+                log.exception("dispatching failed once", action="dispatch")
+            await asyncio.sleep(GATHER_SECONDS)
+            # Not `wait_for`: before Python 3.12 it forgets a cancellation that comes together with news.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
+
+    async def round(self) -> None:
+        """Read all there is to read."""
+        while await self._database.read(has_news):
+            if not await self._database.run(dispatch, self._engine()):
+                return
+
+
+def has_news(tx: Transaction) -> bool:
+    """Say whether anybody has an endpoint and anything can be read; it is asked often, and writes nothing."""
+    start = _start(tx, select(webhook_cursor.c.transaction_id, webhook_cursor.c.sequence))
+    return start is not None and bool(read_events(tx, start, 1))
+
+
+def is_waited_for(tx: Transaction) -> bool:
+    """Say whether there are events for somebody's endpoint that cannot be read yet."""
+    anybody = select(webhook_endpoints.c.id).where(webhook_endpoints.c.enabled).limit(1)
+    return tx.execute(anybody).first() is not None and is_held_up(tx)
+
+
+def dispatch(tx: Transaction, engine: Engine, page: int = PAGE) -> bool:
+    """Turn the next page of events into deliveries and jobs; say whether there may be more."""
+    cursor = select(webhook_cursor.c.transaction_id, webhook_cursor.c.sequence)
+    start = _start(tx, cursor.with_for_update(skip_locked=True))
+    events = [] if start is None else read_events(tx, start, page)
+    if not events:
+        return False
+    _write(tx, engine, [event for event in events if event.user_id is not None and is_told(event.type)])
+    transaction_id, sequence = events[-1].cursor
+    tx.execute(update(webhook_cursor).values(transaction_id=transaction_id, sequence=sequence))
+    return len(events) == page
+
+
+def enqueue_deliveries(tx: Transaction, engine: Engine, delivery_ids: Sequence[str]) -> None:
+    """Have deliveries tried now."""
+    engine.enqueue_many(tx, [JobRequest(DELIVER, {"delivery_id": one}, key=one, subject=one) for one in delivery_ids])
+
+
+def delivery_values(endpoint: Row[Any], kind: str, payload: Any, event: str | None) -> dict[str, Any]:
+    """Return a new delivery's columns; from here on its payload is what it is."""
+    return {
+        "id": new_id(),
+        "endpoint_id": endpoint.id,
+        "user_id": endpoint.user_id,
+        "event": event,
+        "type": kind,
+        "payload": orjson.dumps(payload).decode(),
+    }
+
+
+def _start(tx: Transaction, cursor: Select[tuple[int, int]]) -> Place | None:
+    """Return where to read on; None when nobody has an endpoint, or somebody else has the cursor.
+
+    What is older than every endpoint is passed by unread.
+    """
+    transaction_id, sequence = webhook_endpoints.c.since_transaction, webhook_endpoints.c.since_sequence
+    enabled = select(transaction_id, sequence).where(webhook_endpoints.c.enabled)
+    since = tx.execute(enabled.order_by(transaction_id, sequence).limit(1)).first()
+    place = None if since is None else tx.execute(cursor).first()
+    if since is None or place is None:
+        return None
+    end = _first_unused(tx)
+    places = (place.transaction_id, place.sequence), (since.since_transaction, since.since_sequence)
+    return max(_of_this_server(one, end) for one in places)
+
+
+def _first_unused(tx: Transaction) -> int:
+    """Return a number that no transaction has had; every place that was read before lies below it."""
+    if tx.dialect == SQLITE:
+        return 1
+    return int(tx.sql("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")[0][0])
+
+
+def _of_this_server(place: Place, first_unused: int) -> Place:
+    """Return the place, or the log's beginning where a restored dump brought it from a server that counts otherwise."""
+    return place if place[0] < first_unused else (0, 0)
+
+
+def _write(tx: Transaction, engine: Engine, events: Sequence[Event]) -> None:
+    # Endpoints after events: one that could be read was committed after the endpoints it must go to.
+    endpoints = _endpoints_of(tx, {str(event.user_id) for event in events})
+    end = _first_unused(tx)
+    values = [
+        delivery_values(endpoint, event.type, _payload(event), event.place)
+        for event in events
+        for endpoint in endpoints[str(event.user_id)]
+        if _is_news(event, endpoint, end) and wants(endpoint.events, event.type)
+    ]
+    if not values:
+        return
+    first = (sqlite if tx.dialect == SQLITE else postgresql).insert(webhook_deliveries)
+    constant = {"state": "pending", "attempts": 0, "next_at": NOW, "created_at": NOW}
+    statement = first.values(constant).on_conflict_do_nothing().returning(webhook_deliveries.c.id)
+    enqueue_deliveries(tx, engine, list(tx.execute(statement, values).scalars()))
+
+
+def _is_news(event: Event, endpoint: Row[Any], first_unused: int) -> bool:
+    """Say whether the event was committed after the endpoint was made, or enabled again."""
+    since = (endpoint.since_transaction, endpoint.since_sequence)
+    if _of_this_server(since, first_unused) != since:
+        return True
+    return event.cursor > since and not _was_over(event.cursor[0], endpoint.since_snapshot)
+
+
+def _was_over(transaction_id: int, snapshot: str | None) -> bool:
+    """Say whether a transaction had ended in a snapshot of PostgreSQL: the oldest open, the first unused, the open."""
+    if snapshot is None:
+        return False
+    _oldest, first_unused, still_open = snapshot.split(":")
+    return transaction_id < int(first_unused) and str(transaction_id) not in still_open.split(",")
+
+
+def _endpoints_of(tx: Transaction, users: set[str]) -> dict[str, list[Row[Any]]]:
+    """Return the users' endpoints that are enabled; none of them is deleted before this transaction ends."""
+    table = webhook_endpoints
+    since = (table.c.since_transaction, table.c.since_sequence, table.c.since_snapshot)
+    query = (
+        select(table.c.id, table.c.user_id, table.c.events, *since)
+        .where(table.c.user_id.in_(users), table.c.enabled)
+        .order_by(table.c.id)
+    )
+    found: dict[str, list[Row[Any]]] = defaultdict(list)
+    for row in tx.execute(query.with_for_update(read=True, key_share=True)):
+        found[row.user_id].append(row)
+    return found
+
+
+def _payload(event: Event) -> dict[str, Any]:
+    moment = event.at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    data = {**(event.data or {}), "id": event.subject, "cursor": event.place}
+    return {"type": event.type, "timestamp": moment, "data": data}

@@ -1,0 +1,144 @@
+"""A user's endpoints: made, listed, changed, disabled. Whoever asks for somebody else's hears that there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from sqlalchemy import delete, func, insert, select, update
+
+from longtake.db.dialects import NOW, POSTGRESQL, later
+from longtake.engine.events import append_event
+from longtake.engine.queries import plain
+from longtake.errors import NotFound, StateConflict
+from longtake.services.webhooks.tables import IN_STATE, webhook_deliveries, webhook_endpoints
+
+if TYPE_CHECKING:
+    from longtake.db import Transaction
+
+MOST_ENDPOINTS = 20
+#: For so long the secret before the last rotation still signs as well.
+OVERLAP_SECONDS = 86_400.0
+
+#: It answered 410; it took nothing for three days; its owner wanted so.
+Reason = Literal["gone", "failing", "owner"]
+
+SHOWN = tuple(webhook_endpoints.c[name] for name in (
+    "id", "url", "description", "events", "enabled", "disabled_reason", "previous_ends_at", "last_success_at",
+    "created_at", "changed_at",
+))  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class NewEndpoint:
+    """An endpoint to be; its secret is sealed already."""
+
+    id: str
+    url: str
+    description: str
+    events: Sequence[str]
+    sealed: str
+
+
+def create_endpoint(tx: Transaction, user_id: str, new: NewEndpoint) -> dict[str, Any]:
+    """Write an endpoint; events that are written after this are sent to it, none from before."""
+    if tx.dialect == POSTGRESQL:
+        # Two at once would both find room for one more.
+        tx.sql("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"webhooks of {user_id}",))
+    found = select(func.count()).where(webhook_endpoints.c.user_id == user_id)
+    if tx.execute(found).scalar_one() >= MOST_ENDPOINTS:
+        raise StateConflict(f"There are {MOST_ENDPOINTS} webhooks of this user already.", hint="Delete one first.")
+    values = {
+        "id": new.id,
+        "user_id": user_id,
+        "url": new.url,
+        "description": new.description,
+        "events": list(new.events),
+        "secret": new.sealed,
+        "enabled": True,
+        "created_at": NOW,
+        "changed_at": NOW,
+        **_from_now_on(tx),
+    }
+    return plain(tx.execute(insert(webhook_endpoints).values(**values).returning(*SHOWN)).one())
+
+
+def list_endpoints(tx: Transaction, user_id: str) -> list[dict[str, Any]]:
+    """Return the user's endpoints, the newest first."""
+    query = select(*SHOWN).where(webhook_endpoints.c.user_id == user_id)
+    return [plain(row) for row in tx.execute(query.order_by(webhook_endpoints.c.id.desc()))]
+
+
+def get_endpoint(tx: Transaction, user_id: str, endpoint_id: str) -> dict[str, Any]:
+    """Return one endpoint of the user's."""
+    row = tx.execute(select(*SHOWN).where(*_own(user_id, endpoint_id))).first()
+    if row is None:
+        raise no_endpoint(endpoint_id)
+    return plain(row)
+
+
+def change_endpoint(tx: Transaction, user_id: str, endpoint_id: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Change what is named. Enabling it again begins afresh: what happened in between is not sent."""
+    was_enabled = get_endpoint(tx, user_id, endpoint_id)["enabled"]
+    values = dict(changes)
+    enabled = values.pop("enabled", was_enabled)
+    if enabled and not was_enabled:
+        values |= {"enabled": True, "disabled_reason": None, **_from_now_on(tx)}
+    elif was_enabled and not enabled:
+        disable_endpoint(tx, endpoint_id, "owner")
+    if values:
+        tx.execute(update(webhook_endpoints).where(*_own(user_id, endpoint_id)).values(**values, changed_at=NOW))
+    return get_endpoint(tx, user_id, endpoint_id)
+
+
+def rotate_secret(tx: Transaction, user_id: str, endpoint_id: str, sealed: str) -> dict[str, Any]:
+    """Sign with another secret from now on, and for a day with the one before as well."""
+    values = {
+        "secret": sealed,
+        "previous_secret": webhook_endpoints.c.secret,
+        "previous_ends_at": later(OVERLAP_SECONDS),
+        "changed_at": NOW,
+    }
+    change = update(webhook_endpoints).where(*_own(user_id, endpoint_id)).values(**values)
+    row = tx.execute(change.returning(*SHOWN)).first()
+    if row is None:
+        raise no_endpoint(endpoint_id)
+    return plain(row)
+
+
+def delete_endpoint(tx: Transaction, user_id: str, endpoint_id: str) -> None:
+    """Remove an endpoint with its deliveries; jobs of theirs find nothing more to do."""
+    if tx.execute(delete(webhook_endpoints).where(*_own(user_id, endpoint_id))).rowcount == 0:
+        raise no_endpoint(endpoint_id)
+
+
+def disable_endpoint(tx: Transaction, endpoint_id: str, reason: Reason) -> None:
+    """Send nothing more there, and tell of it; what was still to be delivered has failed."""
+    enabled = (webhook_endpoints.c.id == endpoint_id, webhook_endpoints.c.enabled)
+    change = update(webhook_endpoints).where(*enabled)
+    values = {"enabled": False, "disabled_reason": reason, "changed_at": NOW}
+    user_id = tx.execute(change.values(**values).returning(webhook_endpoints.c.user_id)).scalar()
+    if user_id is None:
+        return
+    pending = (webhook_deliveries.c.endpoint_id == endpoint_id, IN_STATE["pending"])
+    over = {"state": "failed", "error": "The webhook was disabled.", "next_at": None, "ended_at": NOW}
+    tx.execute(update(webhook_deliveries).where(*pending).values(**over))
+    append_event(tx, "webhook.disabled", subject=endpoint_id, user_id=user_id, data={"reason": reason})
+
+
+def no_endpoint(endpoint_id: str) -> NotFound:
+    """Say the same of an endpoint that does not exist and of one that is somebody else's."""
+    return NotFound(f"There is no webhook {endpoint_id}.", hint="GET /v1/webhooks lists yours.")
+
+
+def _own(user_id: str, endpoint_id: str) -> tuple[Any, Any]:
+    return webhook_endpoints.c.id == endpoint_id, webhook_endpoints.c.user_id == user_id
+
+
+def _from_now_on(tx: Transaction) -> dict[str, Any]:
+    """Return where the log is now: whatever this transaction does not see is written behind it, or was under way."""
+    if tx.dialect == POSTGRESQL:
+        snapshot = tx.sql("SELECT pg_current_snapshot()::text")[0][0]
+        return {"since_transaction": int(snapshot.split(":")[0]), "since_sequence": 0, "since_snapshot": snapshot}
+    return {"since_transaction": 0, "since_sequence": tx.sql("SELECT coalesce(max(sequence), 0) FROM events")[0][0]}

@@ -1,0 +1,148 @@
+"""`/v1/webhooks`: a user's own webhooks, and what was sent to them."""
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query
+
+from longtake.http.problem_schema import BODY, CALLER, problems
+from longtake.http.strict_json import StrictRoute
+from longtake.services.accounts.callers import GENERATE, READ, Caller, current_caller
+from longtake.services.webhooks.deliveries import PAGE_LIMIT, get_delivery, list_deliveries
+from longtake.services.webhooks.endpoints import delete_endpoint, get_endpoint, list_endpoints
+from longtake.services.webhooks.schemas import (
+    DeliveryList,
+    DeliveryView,
+    DeliveryWithPayload,
+    NewWebhook,
+    State,
+    WebhookChange,
+    WebhookList,
+    WebhookView,
+    WebhookWithSecret,
+)
+from longtake.services.webhooks.service import Webhooks
+
+Asking = Annotated[Caller, Depends(current_caller)]
+Limit = Annotated[int, Query(ge=1, le=PAGE_LIMIT, description="How many at most.")]
+Older = Annotated[UUID | None, Query(description="Only deliveries older than this one.")]
+OfState = Annotated[State | None, Query(description="Only those in this state.")]
+
+FOUND = (*CALLER, "REQUEST_INVALID", "NOT_FOUND")
+WRITTEN = (*CALLER, *BODY, "TEXT_INVALID", "ADDRESS_REFUSED")
+
+
+def build_routes(webhooks: Webhooks) -> APIRouter:
+    """Return the routes of webhooks."""
+    router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"], route_class=StrictRoute)
+    _add_reading(router, webhooks)
+    _add_changing(router, webhooks)
+    _add_secrets(router, webhooks)
+    _add_deliveries(router, webhooks)
+    return router
+
+
+def _require(caller: Caller, to_do: str) -> None:
+    """Require a token with both scopes: a webhook reads all that its owner may, and outlives a key."""
+    caller.require(GENERATE)
+    caller.require(READ)
+    caller.require_token(to_do)
+
+
+def _add_reading(router: APIRouter, webhooks: Webhooks) -> None:
+    @router.get("", summary="My webhooks", responses=problems(*CALLER))
+    async def list_mine(caller: Asking) -> WebhookList:
+        """Return your webhooks, the newest first. Scope `read`."""
+        caller.require(READ)
+        rows = await webhooks.database.read(list_endpoints, caller.user_id, as_user=caller.user_id)
+        return WebhookList(webhooks=[WebhookView.model_validate(row) for row in rows])
+
+    @router.get("/{webhook_id}", summary="One webhook", responses=problems(*FOUND))
+    async def show(webhook_id: UUID, caller: Asking) -> WebhookView:
+        """Return a webhook of yours. Scope `read`."""
+        caller.require(READ)
+        user = caller.user_id
+        return WebhookView.model_validate(
+            await webhooks.database.read(get_endpoint, user, str(webhook_id), as_user=user)
+        )
+
+
+def _add_changing(router: APIRouter, webhooks: Webhooks) -> None:
+    @router.post("", status_code=201, summary="Make a webhook", responses=problems(*WRITTEN, "STATE_CONFLICT"))
+    async def create(wanted: NewWebhook, caller: Asking) -> WebhookWithSecret:
+        """Have events sent to a server of yours, from now on. Its secret is shown only here.
+
+        By a token, not by an API key. Scopes `generate`, `read`.
+        """
+        _require(caller, "make webhooks")
+        made = await webhooks.create(caller.user_id, wanted.url, wanted.description, wanted.events)
+        return WebhookWithSecret.model_validate(made)
+
+    @router.patch("/{webhook_id}", summary="Change a webhook", responses=problems(*WRITTEN, "NOT_FOUND"))
+    async def change(webhook_id: UUID, wanted: WebhookChange, caller: Asking) -> WebhookView:
+        """Change its address, description or events, disable it, or enable it again.
+
+        By a token, not by an API key. Scopes `generate`, `read`.
+        """
+        _require(caller, "change webhooks")
+        changes = wanted.model_dump(exclude_none=True)
+        return WebhookView.model_validate(await webhooks.change(caller.user_id, str(webhook_id), changes))
+
+    @router.delete("/{webhook_id}", status_code=204, summary="Delete a webhook", responses=problems(*FOUND))
+    async def delete(webhook_id: UUID, caller: Asking) -> None:
+        """Send nothing more there, and forget what was sent. Scope `generate`."""
+        caller.require(GENERATE)
+        await webhooks.database.run(delete_endpoint, caller.user_id, str(webhook_id))
+
+
+def _add_secrets(router: APIRouter, webhooks: Webhooks) -> None:
+    @router.post("/{webhook_id}/rotate", summary="Change a webhook's secret", responses=problems(*FOUND))
+    async def rotate(webhook_id: UUID, caller: Asking) -> WebhookWithSecret:
+        """Return a new secret. For 24 hours requests are signed with the one before as well.
+
+        By a token, not by an API key. Scopes `generate`, `read`.
+        """
+        _require(caller, "read secrets of webhooks")
+        return WebhookWithSecret.model_validate(await webhooks.rotate(caller.user_id, str(webhook_id)))
+
+    @router.post(
+        "/{webhook_id}/test", status_code=202, summary="Try a webhook", responses=problems(*FOUND, "STATE_CONFLICT")
+    )
+    async def test(webhook_id: UUID, caller: Asking) -> DeliveryWithPayload:
+        """Send a `webhook.test`, tried once; the delivery shows what came of it. Scope `generate`."""
+        caller.require(GENERATE)
+        return DeliveryWithPayload.model_validate(await webhooks.test(caller.user_id, str(webhook_id)))
+
+
+def _add_deliveries(router: APIRouter, webhooks: Webhooks) -> None:
+    @router.get("/{webhook_id}/deliveries", summary="Deliveries of a webhook", responses=problems(*FOUND))
+    async def list_sent(
+        webhook_id: UUID, caller: Asking, state: OfState = None, before: Older = None, limit: Limit = 50
+    ) -> DeliveryList:
+        """Return what was sent, or is to be, newest first. Scope `read`."""
+        caller.require(READ)
+        user, cursor = caller.user_id, None if before is None else str(before)
+        rows, following = await webhooks.database.read(
+            list_deliveries, user, str(webhook_id), state, cursor, limit, as_user=user
+        )
+        return DeliveryList(deliveries=[DeliveryView.model_validate(row) for row in rows], next=following)
+
+    @router.get("/{webhook_id}/deliveries/{delivery_id}", summary="One delivery", responses=problems(*FOUND))
+    async def show_sent(webhook_id: UUID, delivery_id: UUID, caller: Asking) -> DeliveryWithPayload:
+        """Return a delivery with its payload. Scope `read`."""
+        caller.require(READ)
+        user, ids = caller.user_id, (str(webhook_id), str(delivery_id))
+        return DeliveryWithPayload.model_validate(await webhooks.database.read(get_delivery, user, *ids, as_user=user))
+
+    @router.post(
+        "/{webhook_id}/deliveries/{delivery_id}/redeliver",
+        status_code=202,
+        summary="Deliver again",
+        responses=problems(*FOUND, "STATE_CONFLICT"),
+    )
+    async def send_again(webhook_id: UUID, delivery_id: UUID, caller: Asking) -> DeliveryWithPayload:
+        """Try now, under the same `webhook-id`; 409 while it is being tried anyway. Scope `generate`."""
+        caller.require(GENERATE)
+        return DeliveryWithPayload.model_validate(
+            await webhooks.redeliver(caller.user_id, str(webhook_id), str(delivery_id))
+        )

@@ -1,0 +1,152 @@
+"""What webhooks and deliveries look like over HTTP."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from longtake.engine.event_types import check_pattern
+from longtake.services.webhooks.filters import MOST_PATTERNS, PATTERNS
+
+URL_LIMIT = 2_000
+DESCRIPTION_LIMIT = 200
+
+Url = Annotated[str, Field(min_length=1, max_length=URL_LIMIT, description="Where events are sent: https or http.")]
+Description = Annotated[str, Field(max_length=DESCRIPTION_LIMIT, description="What it is for.")]
+Pattern = Annotated[
+    str,
+    AfterValidator(lambda pattern: check_pattern(pattern, PATTERNS)),
+    Field(json_schema_extra={"enum": list(PATTERNS)}),
+]
+Patterns = Annotated[
+    list[Pattern],
+    Field(max_length=MOST_PATTERNS, description="Types such as `task.completed`, or `task.*`; none means all."),
+]
+State = Literal["pending", "delivered", "failed"]
+
+_WEBHOOK = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
+_DELIVERY = "0199c1f2-9d11-7b0e-8f3a-5b1f0e9d2c44"
+_TASK = "0199c1f2-9d00-7b0e-8f3a-5b1f0e9d2c44"
+_MOMENT = "2026-01-01T12:00:00Z"
+_SECRET = "whsec_bm90IGEgc2VjcmV0LCBvbmx5IGFuIGV4YW1wbGUhISE="  # noqa: S105 - an example
+
+_SHOWN: dict[str, Any] = {
+    "id": _WEBHOOK,
+    "url": "https://example.com/longtake",
+    "description": "the shop",
+    "events": ["task.completed", "task.failed"],
+    "enabled": True,
+    "disabled_reason": None,
+    "previous_ends_at": None,
+    "last_success_at": _MOMENT,
+    "created_at": _MOMENT,
+    "changed_at": _MOMENT,
+}
+_SHOWN_DELIVERY: dict[str, Any] = {
+    "id": _DELIVERY,
+    "event": "8124.60",
+    "type": "task.completed",
+    "state": "pending",
+    "attempts": 1,
+    "status_code": 500,
+    "seconds": 0.12,
+    "error": "The server answered 500; what counts as received is 200 to 299.",
+    "next_at": _MOMENT,
+    "created_at": _MOMENT,
+    "ended_at": None,
+}
+_PAYLOAD: dict[str, Any] = {"type": "task.completed", "timestamp": _MOMENT, "data": {"id": _TASK, "cursor": "8124.60"}}
+
+
+class WebhookView(BaseModel):
+    """A webhook as its owner sees it; never its secret."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_SHOWN]})
+
+    id: str
+    url: str
+    description: str
+    events: list[str]
+    enabled: bool
+    disabled_reason: Literal["gone", "failing", "owner"] | None = Field(
+        description="It answered 410, it took nothing for three days, or you disabled it."
+    )
+    previous_ends_at: datetime | None = Field(description="Until when the secret before the last rotation signs too.")
+    last_success_at: datetime | None
+    created_at: datetime
+    changed_at: datetime
+
+
+class WebhookWithSecret(WebhookView):
+    """A webhook whose secret was just made; the only time it is shown."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{**_SHOWN, "secret": _SECRET}]})
+
+    secret: str = Field(description="What you check signatures with. It is not shown again: store it now.")
+
+
+class WebhookList(BaseModel):
+    """All webhooks of a user, the newest first."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"webhooks": [_SHOWN]}]})
+
+    webhooks: list[WebhookView]
+
+
+class NewWebhook(BaseModel):
+    """A webhook to be made."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"url": "https://example.com/longtake", "events": ["task.completed"]}]},
+    )
+
+    url: Url
+    description: Description = ""
+    events: Patterns = []
+
+
+class WebhookChange(BaseModel):
+    """What is to be different; what is left out, or null, stays."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"enabled": True}]})
+
+    url: Url | None = None
+    description: Description | None = None
+    events: Patterns | None = None
+    enabled: bool | None = Field(default=None, strict=True, description="False sends nothing more; true sends again.")
+
+
+class DeliveryView(BaseModel):
+    """One event on its way to one webhook: what the last try came to, and when the next one is."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_SHOWN_DELIVERY]})
+
+    id: str = Field(description="The header `webhook-id` is `msg_` and this.")
+    event: str | None = Field(description="The event's cursor; null for a test.")
+    type: str
+    state: State
+    attempts: int
+    status_code: int | None
+    seconds: float | None
+    error: str | None
+    next_at: datetime | None
+    created_at: datetime
+    ended_at: datetime | None
+
+
+class DeliveryWithPayload(DeliveryView):
+    """One delivery with what is sent."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_SHOWN_DELIVERY | {"payload": _PAYLOAD}]})
+
+    payload: dict[str, Any]
+
+
+class DeliveryList(BaseModel):
+    """Deliveries, newest first; `next` is what `before` has to be for the page after."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"deliveries": [_SHOWN_DELIVERY], "next": _DELIVERY}]})
+
+    deliveries: list[DeliveryView]
+    next: str | None

@@ -1,0 +1,173 @@
+"""The knobs: what a test or a person asks of the sandbox itself, under addresses that begin with an underscore."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from longtake_sandbox.exchange import json_response
+from longtake_sandbox.faults import RuleBody
+from longtake_sandbox.options import MOST_TITLES, Limit
+
+if TYPE_CHECKING:
+    from longtake_sandbox.box import Box
+
+LIMITS = ("submit_limit", "query_limit", "tmdb_limit")
+CALL_FILTERS = ("provider", "route", "task", "model", "reference", "method", "status", "fault")
+
+
+class Settings(BaseModel):
+    """What can be changed while the sandbox runs; what is left out stays. An empty limit takes it away."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    #: None takes a model's own duration away.
+    seconds: dict[str, Annotated[float, Field(ge=0)] | None] | None = None
+    spread: float | None = Field(None, ge=0, le=1)
+    keys: list[str] | None = None
+    instant: bool | None = None
+    submit_limit: str | None = None
+    query_limit: str | None = None
+    tmdb_limit: str | None = None
+    titles: int | None = Field(None, ge=0, le=MOST_TITLES)
+    url_seconds: float | None = Field(None, ge=0)
+    webhook_key: str | None = None
+    faststart: Literal["half", "yes", "no"] | None = None
+
+
+class CallbackBody(BaseModel):
+    """A callback to be sent now, about a task that has a callback address."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    task: str
+    kind: Literal["duplicate", "forged", "early", "unknown_task"] = "duplicate"
+
+
+class Control:
+    """The handlers of the knobs."""
+
+    def __init__(self, box: Box) -> None:
+        self._box = box
+
+    def add_to(self, application: web.Application) -> None:
+        """Add all knobs to a server."""
+        application.add_routes([
+            web.get("/", self.describe),
+            web.get("/_calls", self.list_calls),
+            web.get("/_calls/summary", self.count_calls),
+            web.delete("/_calls", self.clear_calls),
+            web.get("/_tasks", self.list_tasks),
+            web.get("/_faults", self.list_faults),
+            web.post("/_faults", self.add_fault),
+            web.delete("/_faults", self.remove_faults),
+            web.delete("/_faults/{number:\\d+}", self.remove_faults),
+            web.get("/_settings", self.show_settings),
+            web.post("/_settings", self.change_settings),
+            web.post("/_callbacks", self.send_callback),
+        ])  # fmt: skip
+
+    async def describe(self, _request: web.Request) -> web.Response:
+        """Say what this is, and what it has done so far."""
+        tasks = sum(1 for _task in self._box.tasks)
+        knobs = ["/_calls", "/_calls/summary", "/_tasks", "/_faults", "/_settings", "/_callbacks", "/_titles"]
+        return json_response(
+            {"name": "Longtake sandbox", "tasks": tasks, "calls": self._box.calls.last, "knobs": knobs}
+        )
+
+    async def list_calls(self, request: web.Request) -> web.Response:
+        query = request.query
+        since = query.get("since", "0")
+        if not since.isdecimal():
+            return wrong("since is the number of a call")
+        filters = {name: query.get(name, "") for name in CALL_FILTERS}
+        calls = self._box.calls.find(int(since), query.get("path", ""), query.get("query", ""), **filters)
+        return json_response({"calls": [call.as_dict() for call in calls], "last": self._box.calls.last})
+
+    async def count_calls(self, _request: web.Request) -> web.Response:
+        return json_response({"counts": self._box.calls.summary(), "last": self._box.calls.last})
+
+    async def clear_calls(self, _request: web.Request) -> web.Response:
+        self._box.calls.clear()
+        return json_response({"last": self._box.calls.last})
+
+    async def list_tasks(self, _request: web.Request) -> web.Response:
+        now = self._box.now()
+        return json_response({"tasks": [task.as_dict(now) for task in self._box.tasks]})
+
+    async def list_faults(self, _request: web.Request) -> web.Response:
+        return json_response({"rules": [rule.as_dict() for rule in self._box.faults.rules]})
+
+    async def add_fault(self, request: web.Request) -> web.Response:
+        try:
+            body = RuleBody.model_validate_json(await request.read())
+        except ValidationError as error:
+            return refused(error)
+        return json_response(self._box.faults.add(body).as_dict(), 201)
+
+    async def remove_faults(self, request: web.Request) -> web.Response:
+        number = request.match_info.get("number")
+        removed = self._box.faults.remove(int(number) if number else None)
+        return json_response({"removed": removed}, 404 if number and not removed else 200)
+
+    async def show_settings(self, _request: web.Request) -> web.Response:
+        return json_response(self._settings())
+
+    async def change_settings(self, request: web.Request) -> web.Response:
+        try:
+            body = Settings.model_validate_json(await request.read())
+            given = {name: value for name, value in body.model_dump().items() if value is not None}
+            for name in LIMITS:
+                if name in given:
+                    given[name] = Limit.parse(given[name]) if given[name] else None
+        except ValidationError as error:
+            return refused(error)
+        except ValueError:
+            return wrong("a limit is COUNT/SECONDS, such as 20/10")
+        self._change(given)
+        return json_response(self._settings())
+
+    async def send_callback(self, request: web.Request) -> web.Response:
+        try:
+            body = CallbackBody.model_validate_json(await request.read())
+        except ValidationError as error:
+            return refused(error)
+        task = self._box.tasks.get(body.task)
+        if task is None or not task.callback_url:
+            return wrong("there is no such task, or it named no callback address", 404)
+        return json_response({"status": await self._box.callbacks.send(task, body.kind)})
+
+    def _change(self, given: dict[str, Any]) -> None:
+        options = self._box.options
+        if "seconds" in given:
+            merged = {**options.seconds, **given["seconds"]}
+            given["seconds"] = {name: value for name, value in merged.items() if value is not None}
+        if "keys" in given:
+            given["keys"] = frozenset(given["keys"])
+        changed = replace(options, **given)
+        for name in given:
+            setattr(options, name, getattr(changed, name))
+
+    def _settings(self) -> dict[str, Any]:
+        options = self._box.options
+        return {
+            "seconds": options.seconds, "spread": options.spread, "keys": len(options.keys),
+            "instant": options.instant, "submit_limit": str(options.submit_limit or ""),
+            "query_limit": str(options.query_limit or ""), "tmdb_limit": str(options.tmdb_limit or ""),
+            "titles": options.titles, "url_seconds": options.url_seconds,
+            "webhook_key": bool(options.webhook_key), "faststart": options.faststart,
+        }  # fmt: skip
+
+
+def wrong(message: str, status: int = 400) -> web.Response:
+    """Refuse with a sentence."""
+    return json_response({"error": message}, status)
+
+
+def refused(error: ValidationError) -> web.Response:
+    """Refuse a body, and say where it is wrong."""
+    problems = [{"at": ".".join(map(str, one["loc"])), "message": one["msg"]} for one in error.errors()]
+    return json_response({"error": "The body is not as it should be.", "problems": problems}, 400)

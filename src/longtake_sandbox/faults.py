@@ -1,0 +1,185 @@
+"""Rules by which the sandbox misbehaves: which calls they concern, what happens to them, and how often."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+if TYPE_CHECKING:
+    from longtake_sandbox.exchange import Exchange
+
+Kind = Literal[
+    "status",  # answer with a status code, in the provider's own shape or as text or HTML
+    "delay",  # answer as usual, but later
+    "hang",  # no answer until the client gives up
+    "drop",  # close the connection without an answer
+    "accept_then_drop",  # do the work, then close the connection without an answer
+    "accept_then_hang",  # do the work, then say nothing until the client gives up
+    "truncated",  # half the body under the whole body's length
+    "endless",  # a body that does not end
+    "html",  # a page, status 200, instead of what was asked for
+    "garbage",  # JSON that is not JSON, or a JPEG that is no picture
+    "empty",  # status 200 and no body
+    "wrong_type",  # the right body under another content type (value)
+    "missing",  # JSON without some fields (fields)
+    "replace",  # JSON with other values (replace: path with dots -> value)
+    "unknown_state",  # a query answers a word nobody knows (value)
+    "backwards",  # a query answers "running" after it had told the end
+    "running",  # a submit whose task never ends; a query that says so
+    "duplicate_id",  # a submit answers with the id of the task before
+    "duplicate",  # a callback is sent three times
+    "forged",  # a callback with a wrong signature and a lie in it
+    "early",  # a callback that says the end before the end
+]
+#: These do the work first, or change its answer.
+AFTERWARDS = {
+    "accept_then_drop", "accept_then_hang", "truncated", "endless", "empty", "wrong_type", "missing", "replace",
+}  # fmt: skip
+#: These are up to whoever answers the call.
+INSIDE = {"delay", "unknown_state", "backwards", "running", "duplicate_id", "duplicate", "forged", "early"}
+
+#: What makes sense on some routes only.
+ROUTES = {
+    "unknown_state": {"query"}, "backwards": {"query"}, "running": {"submit", "query"}, "duplicate_id": {"submit"},
+    "duplicate": {"callback"}, "forged": {"callback"}, "early": {"callback"},
+}  # fmt: skip
+
+
+class Match(BaseModel):
+    """Which calls a rule concerns; what is left out does not matter."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    provider: str = ""
+    route: str = ""
+    model: str = ""
+    task: str = ""
+    prompt_contains: str = ""
+    path_contains: str = ""
+    query_contains: str = ""
+
+    def fits(self, exchange: Exchange) -> bool:
+        """Say whether a call is meant."""
+        return (
+            self.provider in {"", exchange.provider}
+            and self.route in {"", exchange.route}
+            and self.model in {"", exchange.model}
+            and self.task in {"", exchange.task}
+            and self.prompt_contains in exchange.prompt
+            and self.path_contains in exchange.path
+            and self.query_contains in exchange.query
+        )
+
+
+class Fault(BaseModel):
+    """What happens to a call."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Kind
+    #: HTTP status; a code alone is told inside a 200, as KIE does.
+    status: int | None = Field(None, ge=200, le=599)
+    code: int | None = None
+    message: str = ""
+    body: Literal["provider", "text", "html"] = "provider"
+    #: Seconds, ``date:SECONDS`` for a date that far ahead, or any text as it is.
+    retry_after: int | float | str | None = None
+    #: Gemini's RetryInfo, such as ``38s``, and the quotaId of its QuotaFailure.
+    retry_delay: str = ""
+    quota_id: str = ""
+    #: Seconds before anything else happens.
+    delay: float = Field(0.0, ge=0)
+    #: Do the work before a status is answered: accepted, and told otherwise.
+    after: bool = False
+    value: str = ""
+    fields: tuple[str, ...] = ()
+    replace: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Fault:
+        if self.kind == "status" and self.status is None and self.code is None:
+            raise ValueError("a status fault names a status or a code")
+        if self.kind == "delay" and not self.delay:
+            raise ValueError("a delay fault names a delay in seconds")
+        if self.kind == "missing" and not self.fields:
+            raise ValueError("a missing fault names fields")
+        if self.kind == "replace" and not self.replace:
+            raise ValueError("a replace fault names what to replace")
+        return self
+
+
+class RuleBody(BaseModel):
+    """A rule as it is posted. Without ``times`` and ``probability`` it holds until it is deleted."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    match: Match = Match()
+    fault: Fault
+    times: int | None = Field(None, ge=1)
+    probability: float | None = Field(None, ge=0, le=1)
+    #: So many calls that fit are spared first.
+    skip: int = Field(0, ge=0)
+
+
+@dataclass(slots=True)
+class Rule:
+    """A rule at work."""
+
+    id: int
+    body: RuleBody
+    seen: int = 0
+    applied: int = 0
+
+    def fits(self, exchange: Exchange) -> bool:
+        """Say whether the rule is about this call; about callbacks it must say so, since those go the other way."""
+        kind, match = self.body.fault.kind, self.body.match
+        if exchange.route not in ROUTES.get(kind, {exchange.route}):
+            return False
+        if exchange.route == "callback" and kind not in ROUTES and match.route != "callback":
+            return False
+        if kind == "backwards" and not exchange.told_end:
+            return False
+        return match.fits(exchange)
+
+    def as_dict(self) -> dict[str, Any]:
+        content = self.body.model_dump(exclude_defaults=True, exclude_none=True)
+        return {"id": self.id, "match": {}, **content, "seen": self.seen, "applied": self.applied}
+
+
+class Faults:
+    """The rules, asked in the order in which they were made; the first that applies decides."""
+
+    def __init__(self, seed: int) -> None:
+        self.rules: list[Rule] = []
+        self._numbers = itertools.count(1)
+        self._dice = random.Random(seed)
+
+    def add(self, body: RuleBody) -> Rule:
+        """Let a rule count from now on."""
+        rule = Rule(next(self._numbers), body)
+        self.rules.append(rule)
+        return rule
+
+    def remove(self, number: int | None = None) -> int:
+        """Remove one rule or all; return how many were removed."""
+        before = len(self.rules)
+        self.rules = [rule for rule in self.rules if number is not None and rule.id != number]
+        return before - len(self.rules)
+
+    def choose(self, exchange: Exchange) -> Fault | None:
+        """Return what happens to a call, if anything does, and count it."""
+        for rule in self.rules:
+            if rule.fits(exchange) and self._applies(rule):
+                rule.applied += 1
+                return rule.body.fault
+        return None
+
+    def _applies(self, rule: Rule) -> bool:
+        rule.seen += 1
+        if rule.seen <= rule.body.skip or (rule.body.times is not None and rule.applied >= rule.body.times):
+            return False
+        return rule.body.probability is None or self._dice.random() < rule.body.probability

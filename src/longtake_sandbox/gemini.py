@@ -1,0 +1,135 @@
+"""Gemini's generateContent: an image in the answer itself, after as long as the drawing is said to take."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import TYPE_CHECKING, Any
+
+from longtake_sandbox.exchange import Endpoint, Exchange, json_response
+from longtake_sandbox.gemini_shapes import (
+    BadRequest,
+    body_of,
+    either,
+    error_response,
+    refuse,
+    small_picture,
+    trouble_with_caller,
+)
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from longtake_sandbox.box import Box
+    from longtake_sandbox.tasks import Task
+
+FAMILY = "gemini"
+MODELS = ("gemini-3.1-flash-image", "gemini-3-pro-image", "gemini-2.5-flash-image")
+RATIOS = ("1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9")
+SIZES = ("512", "1K", "2K", "4K")
+#: How often a generation that never ends looks whether its client is still there.
+LOOK_SECONDS = 0.1
+
+
+def read_generate(_box: Box, exchange: Exchange) -> None:
+    """Find model and prompt of a submit."""
+    exchange.model = exchange.asked.match_info["model"]
+    texts = [part["text"] for part in _parts(body_of(exchange)) if isinstance(part.get("text"), str)]
+    exchange.prompt = " ".join(texts)
+
+
+async def generate(box: Box, exchange: Exchange) -> web.StreamResponse:
+    """Draw, and answer with the drawing."""
+    if trouble := trouble_with_caller(box, exchange):
+        return trouble
+    if exchange.model not in MODELS:
+        message = (
+            f"models/{exchange.model} is not found for API version v1beta, or is not supported for generateContent."
+        )
+        return error_response(404, message, [])
+    try:
+        param, references = await _checked(box, exchange)
+    except BadRequest as bad:
+        return error_response(400, str(bad), [])
+    task = box.tasks.new(
+        "gemini", FAMILY, exchange.model, "image", exchange.prompt, now=box.now(), prefix="generate-", param=param
+    )
+    task.references = references
+    exchange.task = task.id
+    box.accept(task)
+    while not task.ended(box.now()) and not _is_in_vain(box, exchange, task):  # noqa: ASYNC110 - an end is a time
+        await asyncio.sleep(min(max(task.ends_at - box.now(), 0.001), LOOK_SECONDS))
+    task.told_end = True
+    return await _answer(box, task)
+
+
+async def _checked(box: Box, exchange: Exchange) -> tuple[dict[str, Any], tuple[bytes, ...]]:
+    """Return what decides about the drawing, or raise BadRequest."""
+    content = body_of(exchange)
+    if not exchange.prompt.strip():
+        raise BadRequest("* GenerateContentRequest.contents: contents is not specified")
+    config = either(content, "generationConfig", "generation_config") or {}
+    image = either(config, "imageConfig", "image_config") or {}
+    ratio = either(image, "aspectRatio", "aspect_ratio")
+    if ratio is not None and ratio not in RATIOS:
+        raise BadRequest(f"Invalid value at 'generation_config.image_config.aspect_ratio': {ratio!r}")
+    size = either(image, "imageSize", "image_size")
+    if size is not None and size not in SIZES:
+        raise BadRequest(f"Invalid value at 'generation_config.image_config.image_size': {size!r}")
+    inline = [either(part, "inlineData", "inline_data") for part in _parts(content)]
+    references = [await small_picture(box, one.get("data")) for one in inline if isinstance(one, dict)]
+    wanted = either(config, "responseModalities", "response_modalities") or ["TEXT", "IMAGE"]
+    if not isinstance(wanted, list):
+        raise BadRequest("Invalid value at 'generation_config.response_modalities'")
+    param = {"aspectRatio": ratio or "1:1", "imageSize": size, "image": "IMAGE" in [str(one).upper() for one in wanted]}
+    return param, tuple(references)
+
+
+async def _answer(box: Box, task: Task) -> web.Response:
+    if task.ending == "fail":
+        return error_response(500, "An internal error has occurred. Please retry.", [])
+    if task.ending == "blocked":
+        return json_response({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, **_rest(task)})
+    if task.ending == "safety":
+        message = "Unable to show the generated image."
+        candidate = {"content": {}, "finishReason": "IMAGE_SAFETY", "finishMessage": message, "index": 0}
+        return json_response({"candidates": [candidate], **_rest(task)})
+    # A sentence comes first, so that a reader who takes only the first part finds no image.
+    parts: list[dict[str, Any]] = [{"text": "Here is the image you asked for."}]
+    reason = "STOP"
+    if task.ending == "empty":
+        reason = "NO_IMAGE"
+    elif task.param["image"]:
+        media = await box.studio.make(box.studio.recipe(task))
+        data = base64.b64encode(media.content).decode()
+        parts.append({"inlineData": {"mimeType": media.content_type, "data": data}})
+    candidate = {"content": {"parts": parts, "role": "model"}, "finishReason": reason, "index": 0}
+    return json_response({"candidates": [candidate], **_rest(task)})
+
+
+def _rest(task: Task) -> dict[str, Any]:
+    count = len(task.prompt.split())
+    usage = {"promptTokenCount": count, "candidatesTokenCount": 1290, "totalTokenCount": count + 1290}
+    return {"usageMetadata": usage, "modelVersion": task.model, "responseId": task.id.removeprefix("generate-")}
+
+
+def _parts(content: dict[str, Any]) -> list[dict[str, Any]]:
+    contents = content.get("contents")
+    found: list[dict[str, Any]] = []
+    for one in contents if isinstance(contents, list) else []:
+        parts = one.get("parts") if isinstance(one, dict) else None
+        found += [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    return found
+
+
+def _is_in_vain(box: Box, exchange: Exchange, task: Task) -> bool:
+    """Say whether nobody waits any more for what never ends; any other generation goes on without its client."""
+    transport = exchange.asked.transport
+    return box.stopping or (task.seconds == float("inf") and (transport is None or transport.is_closing()))
+
+
+ENDPOINTS = (
+    Endpoint(
+        "POST", "/gemini/v1beta/models/{model}:generateContent", "gemini", "submit", read_generate, generate, refuse
+    ),
+)

@@ -1,0 +1,145 @@
+"""TMDB's API, version 3: shows discovered by year, searched by name, told in full; and its posters."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+from longtake_sandbox.exchange import Endpoint, Exchange, json_response, read_address
+from longtake_sandbox.posters import answer_picture, refuse_picture
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from longtake_sandbox.box import Box
+    from longtake_sandbox.faults import Fault
+    from longtake_sandbox.shows import Show
+
+PAGE_SIZE = 20
+MOST_PAGES = 500
+#: TMDB's own codes for what HTTP says.
+CODES = {400: 5, 401: 7, 404: 34, 429: 25, 500: 11, 502: 11, 503: 9, 504: 24}
+INVALID_PAGE = 22
+SIZES = {
+    "w92": (92, 138), "w154": (154, 231), "w185": (185, 278), "w342": (342, 513), "w500": (500, 750),
+    "w780": (780, 1170), "original": (1000, 1500),
+}  # fmt: skip
+NO_SHOW = "The resource you requested could not be found."
+
+
+def refuse(status: int, code: int, message: str, fault: Fault | None = None) -> web.Response:
+    """Answer with an error in TMDB's shape; a fault may name a code of its own."""
+    own = code if fault is None or fault.code is not None else CODES.get(status, 11)
+    return json_response({"success": False, "status_code": own, "status_message": message}, status)
+
+
+def trouble_with_caller(box: Box, exchange: Exchange) -> web.Response | None:
+    """Refuse a call without a good key, or one too many."""
+    request = exchange.asked
+    key = request.query.get("api_key") or request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
+    if not box.accepts_key(key):
+        return refuse(401, 7, "Invalid API key: You must be granted a valid key.")
+    limit, now = box.options.tmdb_limit, box.now()
+    if limit is None or box.tmdb_calls.admit(key, limit, now):
+        return None
+    response = refuse(429, 25, f"Your request count is over the allowed limit of {limit.count}.")
+    response.headers["Retry-After"] = str(max(1, math.ceil(box.tmdb_calls.wait(key, limit, now))))
+    return response
+
+
+async def discover(box: Box, exchange: Exchange) -> web.StreamResponse:
+    """List the shows of a year, the most popular first."""
+    if trouble := trouble_with_caller(box, exchange):
+        return trouble
+    query = exchange.asked.query
+    language, year = query.get("with_original_language", ""), query.get("first_air_date_year", "")
+    return _page(exchange, box.catalogue.shows.discover(language, year))
+
+
+async def search(box: Box, exchange: Exchange) -> web.StreamResponse:
+    """List the shows that are called so."""
+    if trouble := trouble_with_caller(box, exchange):
+        return trouble
+    query = exchange.asked.query
+    year = query.get("first_air_date_year") or query.get("year", "")
+    return _page(exchange, box.catalogue.shows.search(query.get("query", ""), year))
+
+
+async def details(box: Box, exchange: Exchange) -> web.StreamResponse:
+    """Tell all about a show."""
+    if trouble := trouble_with_caller(box, exchange):
+        return trouble
+    number = exchange.asked.match_info["number"]
+    show = box.catalogue.shows.get(int(number)) if _is_number(number) else None
+    if show is None:
+        return refuse(404, 34, NO_SHOW)
+    told = _told(show, exchange.asked.query.get("language", ""))
+    told |= {"number_of_seasons": 1, "number_of_episodes": 12, "status": "Ended", "type": "Scripted"}
+    appended = exchange.asked.query.get("append_to_response", "").split(",")
+    if "alternative_titles" in appended:
+        names = [{"iso_3166_1": "JP", "title": name, "type": ""} for name in show.alternative_names]
+        told["alternative_titles"] = {"results": names}
+    if "translations" in appended:
+        translated = {"en": show.names.en, "zh": show.names.zh}
+        told["translations"] = {
+            "translations": [{"iso_639_1": one, "data": {"name": name}} for one, name in translated.items()]
+        }
+    return json_response(told)
+
+
+async def poster(box: Box, exchange: Exchange) -> web.StreamResponse:
+    """Send a poster in one of the sizes there are."""
+    place = exchange.asked.match_info
+    size, show = SIZES.get(place["size"]), box.catalogue.shows.of_poster(place["file"])
+    if size is None or show is None:
+        return refuse_picture(404, 404, "File not found.")
+    return answer_picture(exchange, show.id, box.covers.of(show.bangumi_id), size)
+
+
+def _page(exchange: Exchange, shows: list[Show]) -> web.Response:
+    query = exchange.asked.query
+    text = query.get("page", "1")
+    page = int(text) if _is_number(text) else 0
+    if not 1 <= page <= MOST_PAGES:
+        message = "Invalid page: Pages start at 1 and max at 500. They are expected to be an integer."
+        return refuse(400, INVALID_PAGE, message)
+    part = shows[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+    return json_response({
+        "page": page,
+        "results": [_told(show, query.get("language", "")) for show in part],
+        "total_pages": min(max(1, math.ceil(len(shows) / PAGE_SIZE)), MOST_PAGES),
+        "total_results": len(shows),
+    })  # fmt: skip
+
+
+def _told(show: Show, language: str) -> dict[str, Any]:
+    translated = {"ja": show.original_name, "zh": show.names.zh}.get(language.partition("-")[0], show.names.en)
+    return {
+        "adult": False,
+        "backdrop_path": None,
+        "genre_ids": [16],
+        "id": show.id,
+        "name": translated,
+        "origin_country": [{"ja": "JP", "zh": "CN", "ko": "KR"}.get(show.original_language, "US")],
+        "original_language": show.original_language,
+        "original_name": show.original_name,
+        "overview": "",
+        "popularity": show.popularity,
+        "poster_path": f"/{show.poster_file}" if show.poster_file else None,
+        "first_air_date": show.first_air_date.isoformat(),
+        "vote_average": show.id % 50 / 10 + 5,
+        "vote_count": show.id % 997,
+    }
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"[0-9]{1,12}", text) is not None
+
+
+ENDPOINTS = (
+    Endpoint("GET", "/tmdb/3/discover/tv", "tmdb", "discover", read_address, discover, refuse),
+    Endpoint("GET", "/tmdb/3/search/tv", "tmdb", "search", read_address, search, refuse),
+    Endpoint("GET", "/tmdb/3/tv/{number}", "tmdb", "details", read_address, details, refuse),
+    Endpoint("GET", "/tmdb-images/t/p/{size}/{file}", "tmdb", "image", read_address, poster, refuse_picture),
+)
