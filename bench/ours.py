@@ -114,10 +114,10 @@ def create_domain(tx: "Transaction", jobs: int) -> None:
 
 
 def work(url: str, moments: str, kind: str) -> None:
-    asyncio.run(work_off(url, moments, kind))
+    asyncio.run(drain(url, moments, kind))
 
 
-async def work_off(url: str, moments: str, kind: str) -> None:
+async def drain(url: str, moments: str, kind: str) -> None:
     from longtake import Worker
 
     async with opened(url, [kind_named(kind, Moments(Path(moments)))]) as engine:

@@ -34,7 +34,7 @@ class Known:
     talk: "Task"
 
 
-def look_around(tx: "Transaction") -> Known:
+def find_workers(tx: "Transaction") -> Known:
     from longtake.capabilities.generation.queries import Filter, list_tasks, unfinished_tasks
 
     ended = list_tasks(tx, HEAVY, Filter(("completed",)), None, 1000)

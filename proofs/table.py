@@ -50,7 +50,7 @@ PROOFS = (
         "killed, frozen and stopped workers lose no job and do none twice",
         _faults(
             "worker_killed", "worker_frozen", "worker_stopped", "random_kills", "clocks", "contention", "versions",
-            "last_writes", "working_off",
+            "last_writes", "drain",
         ),
         65, ENGINE,
     ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from longtake.engine.executor import Hand
+from longtake.engine.executor import Executor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,9 +73,9 @@ def held(function: Callable[..., Any], plan: Plan, evidence: Evidence) -> Callab
 
 def hold_claims_taken(plan: Plan, evidence: Evidence) -> None:
     """Stand still with the first claim's answer in hand, and the event loop with it."""
-    take = Hand.take
+    take = Executor.take
 
-    def hold(hand: Hand, claim: Claim, claimed_at: float) -> None:
+    def hold(hand: Executor, claim: Claim, claimed_at: float) -> None:
         go = plan.folder / "go"
         if claim.jobs and not go.exists():
             evidence.write("holding", step="take")
@@ -83,4 +83,4 @@ def hold_claims_taken(plan: Plan, evidence: Evidence) -> None:
                 time.sleep(0.01)
         take(hand, claim, claimed_at)
 
-    setattr(Hand, "take", hold)  # noqa: B010 - mypy forbids the assignment
+    setattr(Executor, "take", hold)  # noqa: B010 - mypy forbids the assignment

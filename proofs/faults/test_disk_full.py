@@ -95,7 +95,7 @@ class Submissions:
     async def written(self) -> set[str]:
         return {row[0] for row in await self.database.read(_sql, "SELECT id FROM jobs")}
 
-    async def work_off(self, once_in_trouble: Callable[[], None] | None = None) -> None:
+    async def drain(self, once_in_trouble: Callable[[], None] | None = None) -> None:
         """Let a worker do all that was accepted; each effect is there once."""
         worker = Worker(self.engine, poll_seconds=0.1)
         working = asyncio.create_task(worker.run())
@@ -141,7 +141,7 @@ async def _fill_refuse_and_go_on(
     accepted = await submissions.database.run(submissions.engine.enqueue, "task", BULK)
     submissions.accepted.append(accepted.id)
     assert await submissions.database.read(_sql, "PRAGMA integrity_check") == [("ok",)]
-    await submissions.work_off()
+    await submissions.drain()
 
 
 async def test_f22_a_full_disk_refuses_submits_and_they_work_again_when_there_is_room(
@@ -184,4 +184,4 @@ async def test_f22_a_worker_on_a_full_disk_finishes_its_jobs_when_there_is_room(
         small_disk.fill(leave=1_000_000)
         await submissions.submit_until_refused(together=1)
         small_disk.fill(leave=0)
-        await submissions.work_off(once_in_trouble=small_disk.make_room)
+        await submissions.drain(once_in_trouble=small_disk.make_room)

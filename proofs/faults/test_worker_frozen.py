@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from longtake import Engine, Lane, Worker, open_database
 from longtake.clock import new_id
 from longtake.db.postgresql_session import SessionOptions
-from longtake.engine.leases import bury, look_around, register_worker
+from longtake.engine.leases import find_workers, register_worker, remove_dead_workers
 from longtake.engine.queue import QueueName
 from tests.wait import wait_for
 
@@ -161,7 +161,7 @@ def test_f06_frozen_before_it_locks_a_lane_does_not_turn_the_lane_back(postgresq
 def test_f06_a_buried_worker_can_claim_nothing(database: Database) -> None:
     engine = Engine(database)
     database.run_blocking(register_worker, new_id(), "frozen", "another incarnation", 30.0)
-    [frozen], _orphans = database.run_blocking(look_around)
+    [frozen], _orphans = database.run_blocking(find_workers)
 
     def enqueue_and_claim(tx: Transaction) -> Claim:
         engine.declare(tx)
@@ -169,7 +169,7 @@ def test_f06_a_buried_worker_can_claim_nothing(database: Database) -> None:
         tx.sql("INSERT INTO jobs (kind) VALUES ('task')")
         return engine.exchange(tx, [], [QueueName("default", "task", 2)], frozen.id, 1, look=False)
 
-    assert database.run_blocking(bury, [frozen]) == [frozen.id]
+    assert database.run_blocking(remove_dead_workers, [frozen]) == [frozen.id]
     assert database.run_blocking(enqueue_and_claim).jobs == []
 
 

@@ -7,7 +7,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from longtake import Lane, Worker
-from longtake.engine.leases import Seen, Witness
+from longtake.engine.leases import Witness, WorkerState
 from longtake.engine.maintenance import RESCUES_PER_LEASE
 from proofs.faults.runs import runs, starts_too_close
 from tests.databases import StoppedClock
@@ -71,7 +71,10 @@ def _rescue_delay(lease: float, look: float, phase: float) -> float:
     clock.advance(phase)
     for looks in itertools.count():
         age = phase + looks * look
-        seen = [Seen("dead", 7, None, lease - age, lease), Seen("rescuer", looks, None, lease - 10, lease)]
+        seen = [
+            WorkerState("dead", 7, None, lease - age, lease),
+            WorkerState("rescuer", looks, None, lease - 10, lease),
+        ]
         if witness.dead(seen, "rescuer"):
             return age
         clock.advance(look)

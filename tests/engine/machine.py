@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from sqlalchemy import select, text
 
 from longtake import Cancelled, Database, Fail, Job, JobKind, JobRequest, Lane, Settlement, Steps, Transaction
-from longtake.engine.leases import Witness, beat, bury, look_around, rescue
+from longtake.engine.leases import Witness, beat, find_workers, remove_dead_workers, rescue
 from longtake.engine.tables import job_attempts, jobs, jobs_ended
 from tests.engine.model import MAX_ATTEMPTS, NARROW_MOST, STEPS, TIMED_RATE, TIMED_SPACING, Model, ModelJob
 from tests.engine.stage import add_effect, build, done, effects, hire
@@ -86,7 +86,7 @@ class WorkersAndTime(RuleBasedStateMachine):
         return live[choice % len(live)]
 
     def held(self) -> list[tuple[str, Job]]:
-        return [(worker, job) for worker, hand in self.alive.items() for job in hand]
+        return [(worker, job) for worker, executor in self.alive.items() for job in executor]
 
     def learn(self, job_id: str, kind: str, key: str | None = None, delay: float = 0.0) -> None:
         self.model.jobs[job_id] = ModelJob(job_id, kind, key, self.now + timedelta(seconds=delay))
@@ -134,8 +134,8 @@ class WorkersAndTime(RuleBasedStateMachine):
     @rule()
     def look(self) -> None:
         """Rescue whoever counts as dead: never one of the living, whatever the clock did."""
-        seen, _orphans = self.run(look_around)
-        gone = set(self.run(bury, self.witness.dead(seen, self.rescuer)))
+        seen, _orphans = self.run(find_workers)
+        gone = set(self.run(remove_dead_workers, self.witness.dead(seen, self.rescuer)))
         assert gone <= self.crashed
         self.crashed -= gone
         while self.run(rescue, self.engine):

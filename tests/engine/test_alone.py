@@ -73,7 +73,7 @@ async def test_a_suspect_that_is_cancelled_while_it_waits_is_never_run(database:
         await until_beaten(database)
         gate.set()
         await stage.until(lambda: len(stage.settled) == 2)
-        assert len(worker.hand) == 0
+        assert len(worker.executor) == 0
     assert dict(stage.settled) == {first: Done(), suspect: Cancelled()}
     assert [job.id for job in stage.started] == [first]
 

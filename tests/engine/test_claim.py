@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from longtake import Database, Engine, JobKind, JobRequest, Lane, Priority
 from longtake.clock import new_id
-from longtake.engine.claim_timer import Rhythm
+from longtake.engine.claim_timer import ClaimTimer
 from longtake.engine.queue import QueueName
 from tests.engine.stage import KIND, build, claim, done, enqueue, hire, live
 
@@ -100,18 +100,20 @@ def test_kinds_of_one_priority_take_turns(engine: Engine, worker: str, clock: St
     engine.database.run_blocking(lambda tx: engine.enqueue_many(tx, [many] * 40))
     clock.advance(1)
     enqueue(engine, "other")
-    rhythm = Rhythm(clock, 1.0, engine.kinds)
+    timer = ClaimTimer(clock, 1.0, engine.kinds)
 
     def claim_next(tx: Transaction) -> list[Job]:
-        return engine.exchange(tx, [], rhythm.queues(), worker, 10, False).jobs
+        return engine.exchange(tx, [], timer.queues(), worker, 10, False).jobs
 
     kinds = [{job.kind for job in engine.database.run_blocking(claim_next)} for _ in range(2)]
     assert {"other"} <= set().union(*kinds)
 
 
 def test_turns_never_overrule_priority(clock: StoppedClock, engine: Engine) -> None:
-    rhythm = Rhythm(clock, 1.0, {name: JobKind(name, done, priority=index % 3) for index, name in enumerate("abcdef")})
-    seen = [rhythm.queues() for _ in range(6)]
+    timer = ClaimTimer(
+        clock, 1.0, {name: JobKind(name, done, priority=index % 3) for index, name in enumerate("abcdef")}
+    )
+    seen = [timer.queues() for _ in range(6)]
     for queues in seen:
         assert [queue.priority for queue in queues] == [0, 0, 1, 1, 2, 2]
     # Each kind is first among its equals in some round.

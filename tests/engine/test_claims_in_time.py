@@ -41,14 +41,14 @@ async def test_a_job_put_back_by_a_slow_commit_is_found_though_others_claimed_me
         try:
             await until(settling.is_set)
             claims: list[Claim] = []
-            end_claim = worker.rhythm.end_claim
+            end_claim = worker.timer.end_claim
 
             def noted(claim: Claim, wanted: int) -> None:
                 end_claim(claim, wanted)
                 claims.append(claim)
 
-            monkeypatch.setattr(worker.rhythm, "end_claim", noted)
-            worker.rhythm.wake()
+            monkeypatch.setattr(worker.timer, "end_claim", noted)
+            worker.timer.wake()
             # SQLite has one writer: there the claim comes after the commit.
             await until(lambda: bool(claims) if database.dialect != "sqlite" else worker.reserved > 0)
         finally:
@@ -94,7 +94,7 @@ async def test_room_that_a_full_lane_did_not_need_is_there_for_others(
             monkeypatch.setattr(engine, "claim_lane", claim_slowly)
             await database.run(enqueue_both)
             await until(asked.is_set)
-            await until(lambda: worker.room() == 0 and engine.clock.monotonic() > worker.rhythm._claim_at + 0.1)
+            await until(lambda: worker.room() == 0 and engine.clock.monotonic() > worker.timer._claim_at + 0.1)
             go_on.set()
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await plain.wait()

@@ -23,7 +23,7 @@ from longtake import (
 )
 from longtake.engine.control import cancel
 from longtake.engine.lane_store import lane_view
-from longtake.engine.leases import bury, fenced, look_around, rescue
+from longtake.engine.leases import fenced, find_workers, remove_dead_workers, rescue
 from tests.engine.stage import KIND, add_effect, build, claim, done, effects, enqueue, finish, hire, live
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ def stale(engine: Engine) -> Job:
 
 def rescue_all(engine: Engine) -> None:
     run = engine.database.run_blocking
-    seen, _orphans = run(look_around)
-    run(bury, seen)
+    seen, _orphans = run(find_workers)
+    run(remove_dead_workers, seen)
     run(rescue, engine)
 
 

@@ -11,9 +11,9 @@ from longtake.clock import new_id
 from longtake.engine.leases import (
     Witness,
     beat,
-    bury,
-    look_around,
+    find_workers,
     register_worker,
+    remove_dead_workers,
     retire_worker,
     return_jobs,
 )
@@ -21,7 +21,7 @@ from tests.databases import StoppedClock
 from tests.engine.stage import build, claim, enqueue, hire, live
 
 if TYPE_CHECKING:
-    from longtake.engine.leases import Seen
+    from longtake.engine.leases import WorkerState
 
 LEASE = 30.0
 HEARTBEAT = 10.0
@@ -41,7 +41,7 @@ class Crowd:
 
     def look(self) -> set[str]:
         """Return whom the rescuer calls dead now."""
-        seen, _orphans = self.database.run_blocking(look_around)
+        seen, _orphans = self.database.run_blocking(find_workers)
         return {one.id for one in self.witness.dead(seen, self.rescuer)}
 
     def pass_time(self, seconds: float, silent: set[str] | None = None) -> set[str]:
@@ -74,7 +74,7 @@ def test_a_beat_renews_the_lease_and_says_what_is_held(stopped_database: Databas
     assert pulse.held == {job.id: job.lease_token for job in jobs}
     assert set(pulse.held) == ids
     assert pulse.cancelling == frozenset()
-    [seen], orphans = run(look_around)
+    [seen], orphans = run(find_workers)
     assert (seen.id, seen.beat, orphans) == (worker, 1, 0)
     assert seen.lease_left == pytest.approx(LEASE)
 
@@ -90,7 +90,7 @@ def test_a_worker_that_retires_is_gone(stopped_database: Database) -> None:
     worker = run(hire)
     run(retire_worker, worker)
     run(retire_worker, worker)
-    assert run(look_around) == ([], 0)
+    assert run(find_workers) == ([], 0)
 
 
 def test_registering_again_is_harmless(stopped_database: Database) -> None:
@@ -99,7 +99,7 @@ def test_registering_again_is_harmless(stopped_database: Database) -> None:
     worker = new_id()
     for _ in range(2):
         run(register_worker, worker, "test", None, LEASE)
-    [seen], _orphans = run(look_around)
+    [seen], _orphans = run(find_workers)
     assert seen.id == worker
 
 
@@ -193,7 +193,7 @@ class Hurried:
         for _ in range(round(seconds)):
             self.clock.advance(1.0)
             self.database.run_blocking(beat, self.rescuer, SHORT)
-            seen, _orphans = self.database.run_blocking(look_around)
+            seen, _orphans = self.database.run_blocking(find_workers)
             dead |= {one.id for one in self.witness.dead(seen, self.rescuer)}
         return dead
 
@@ -235,14 +235,14 @@ def test_who_beats_at_the_last_moment_is_not_buried(crowd: Crowd) -> None:
     run = crowd.database.run_blocking
     silent = crowd.others[0]
     crowd.pass_time(60, {silent})
-    seen, _orphans = run(look_around)
-    dead: list[Seen] = crowd.witness.dead(seen, crowd.rescuer)
+    seen, _orphans = run(find_workers)
+    dead: list[WorkerState] = crowd.witness.dead(seen, crowd.rescuer)
     run(beat, silent, LEASE)
-    assert run(bury, dead) == []
+    assert run(remove_dead_workers, dead) == []
     assert run(beat, silent, LEASE).alive
     crowd.pass_time(60, {silent})
-    seen, _orphans = run(look_around)
-    assert run(bury, crowd.witness.dead(seen, crowd.rescuer)) == [silent]
+    seen, _orphans = run(find_workers)
+    assert run(remove_dead_workers, crowd.witness.dead(seen, crowd.rescuer)) == [silent]
     assert not run(beat, silent, LEASE).alive
 
 
@@ -254,7 +254,7 @@ def test_a_new_owner_of_the_file_knows_at_once_that_all_others_are_gone(
     run(register_worker, old, "before", "the incarnation before", LEASE)
     run(register_worker, mine, "me", "this incarnation", LEASE)
     run(register_worker, brother, "beside me", "this incarnation", LEASE)
-    seen, _orphans = run(look_around)
+    seen, _orphans = run(find_workers)
     assert [one.id for one in Witness(clock, LEASE, "this incarnation").dead(seen, mine)] == [old]
 
 

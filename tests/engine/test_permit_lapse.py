@@ -30,10 +30,10 @@ async def claimed(database: Database, stage: Stage) -> tuple[Worker, Claim]:
 
 
 async def conclude(worker: Worker) -> list[Verdict]:
-    running = [one.task for one in worker.hand.all() if one.task is not None]
+    running = [one.task for one in worker.executor.all() if one.task is not None]
     if running:
         await asyncio.wait(running)
-    return worker.finishing.take()
+    return worker.completer.take()
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ async def test_on_time_it_is_begun(database: Database, slow: list[Lane]) -> None
     stage = Stage(database, lanes=slow, lane="slow")
     worker, claim = await claimed(database, stage)
     taken_at = stage.engine.clock.monotonic()
-    worker.hand.take(claim, taken_at)
+    worker.executor.take(claim, taken_at)
     await conclude(worker)
     assert len(stage.started) == 1
     # A handler that has to read before it calls can see by this that it has become too late since.
@@ -56,10 +56,10 @@ async def test_too_late_it_is_given_back_unspent(database: Database, slow: list[
     """Lateness counts from before the claim was sent: a slow answer is late as well."""
     stage = Stage(database, lanes=slow, lane="slow")
     worker, claim = await claimed(database, stage)
-    worker.hand.take(claim, stage.engine.clock.monotonic() - 0.3)
+    worker.executor.take(claim, stage.engine.clock.monotonic() - 0.3)
     [verdict] = await conclude(worker)
     assert stage.started == []
-    assert len(worker.hand) == 0
+    assert len(worker.executor) == 0
     assert verdict.outcome is None
     assert isinstance(verdict.change, PutBack)
     assert (verdict.change.attempt, verdict.change.delay, verdict.change.outcome) == (0, 0.0, None)
@@ -69,8 +69,8 @@ async def test_its_time_has_to_come(database: Database, slow: list[Lane]) -> Non
     stage = Stage(database, lanes=slow, lane="slow")
     worker, claim = await claimed(database, stage)
     now = stage.engine.clock.monotonic()
-    worker.hand.take(Claim(claim.jobs, starts=[0.05], lifetime=10.0, counted_from=now), now)
-    [one] = worker.hand.all()
+    worker.executor.take(Claim(claim.jobs, starts=[0.05], lifetime=10.0, counted_from=now), now)
+    [one] = worker.executor.all()
     assert one.task is None
     await stage.until(lambda: len(stage.started) == 1)
     assert stage.engine.clock.monotonic() - now >= 0.05
@@ -90,8 +90,8 @@ async def test_what_prepares_is_begun_at_once_and_waits_for_its_time_itself(
     stage.handler = read_and_ask
     worker, claim = await claimed(database, stage)
     now = clock.monotonic()
-    worker.hand.take(Claim(claim.jobs, starts=[0.05], lifetime=10.0, counted_from=now), now)
-    [one] = worker.hand.all()
+    worker.executor.take(Claim(claim.jobs, starts=[0.05], lifetime=10.0, counted_from=now), now)
+    [one] = worker.executor.all()
     assert one.task is not None
     await conclude(worker)
     [(permitted, asked_at)] = asked

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from longtake import Database, Done, Outcome
-from longtake.engine import executor as hand_module
+from longtake.engine import executor as executor_module
 from longtake.errors import LeaseLost
 from tests.engine.stage import Stage, add_effect, claim, effects, hire
 
@@ -24,7 +24,7 @@ async def test_progress_is_written_at_most_once_a_second(database: Database, mon
 
     async def report(job: Job) -> Outcome:
         written.extend([await job.progress(add_effect, job.id, number) for number in range(3)])
-        monkeypatch.setattr(hand_module, "PROGRESS_SECONDS", 0.0)
+        monkeypatch.setattr(executor_module, "PROGRESS_SECONDS", 0.0)
         written.append(await job.progress(add_effect, job.id, 99))
         return Done()
 

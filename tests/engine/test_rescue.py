@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake import Database, Done, Engine, Fail, JobKind, Outcome, Retry, Settlement, Snooze
-from longtake.engine.leases import bury, look_around, mark_alone, rescue
+from longtake.engine.leases import find_workers, mark_alone, remove_dead_workers, rescue
 from longtake.engine.verdicts import judge_crash
 from tests.engine.stage import (
     KIND,
@@ -52,8 +52,8 @@ class Ground:
 
     def kill_all(self) -> int:
         """Bury every worker and rescue what they had."""
-        seen, _orphans = self.run(look_around)
-        self.run(bury, seen)
+        seen, _orphans = self.run(find_workers)
+        self.run(remove_dead_workers, seen)
         return self.run(rescue, self.engine)
 
     def crash(self, job_id: str, *, alone: bool = False) -> None:
@@ -87,7 +87,7 @@ def test_a_dead_workers_job_is_due_at_once_with_an_attempt_and_a_crash_more(grou
 def test_jobs_of_the_living_are_left_alone(ground: Ground) -> None:
     job_id = enqueue(ground.engine)
     [job] = ground.claim()
-    assert ground.run(look_around)[1] == 0
+    assert ground.run(find_workers)[1] == 0
     assert ground.run(rescue, ground.engine) == 0
     assert ground.run(live, job_id).lease_token == job.lease_token
 
@@ -96,7 +96,7 @@ def test_a_running_job_without_any_worker_is_an_orphan_and_rescued(ground: Groun
     job_id = enqueue(ground.engine)
     ground.claim()
     ground.run(execute, "DELETE FROM workers")
-    assert ground.run(look_around) == ([], 1)
+    assert ground.run(find_workers) == ([], 1)
     assert ground.run(rescue, ground.engine) == 1
     assert ground.run(live, job_id).crashes == 1
 

@@ -31,7 +31,7 @@ def row(tx: Transaction, name: str = "hourly") -> Any:
     return tx.execute(select(schedules).where(schedules.c.name == name)).one()
 
 
-def work_off(engine: Engine) -> list[Any]:
+def drain(engine: Engine) -> list[Any]:
     """Run all that is due to its end; return the arguments."""
     run = engine.database.run_blocking
     jobs = run(claim, engine, run(hire))
@@ -53,7 +53,7 @@ def test_every_so_often(engine: Engine, clock: StoppedClock) -> None:
     assert state.next_at == clock.now() + timedelta(hours=1)
     job = run(live, state.last_job_id)
     assert (job.kind, job.args, job.key) == (KIND, {"look": "around"}, "schedule:hourly")
-    assert work_off(engine) == [{"look": "around"}]
+    assert drain(engine) == [{"look": "around"}]
 
 
 def test_by_cron_in_utc(stopped_database: Database, clock: StoppedClock) -> None:
@@ -73,7 +73,7 @@ def test_missed_ticks_are_not_made_up_for(engine: Engine, clock: StoppedClock) -
     assert run(fire_due, engine) == ["hourly"]
     assert run(fire_due, engine) == []
     assert run(row).next_at == clock.now() + timedelta(hours=1)
-    assert len(work_off(engine)) == 1
+    assert len(drain(engine)) == 1
 
 
 def test_a_slow_job_does_not_pile_up_behind_itself(engine: Engine, clock: StoppedClock) -> None:
@@ -152,7 +152,7 @@ async def test_two_machines_fire_each_tick_once(engine: Engine, clock: StoppedCl
         clock.advance(3600)
         fired = await asyncio.gather(*(engine.database.run(fire_due, one) for one in others))
         assert sorted(fired) == [[], [], [], [], [], [], [], ["hourly"]]
-        assert len(work_off(engine)) == 1
+        assert len(drain(engine)) == 1
 
 
 async def test_workers_fire_schedules(database: Database) -> None:

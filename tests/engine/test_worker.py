@@ -229,7 +229,7 @@ async def test_no_more_run_at_once_than_the_worker_may(database: Database) -> No
         await stage.until(lambda: len(stage.started) == 3)
         assert worker.room() == 0
         # Whatever it hears, it takes no more.
-        worker.rhythm.wake()
+        worker.timer.wake()
         await database.run(hire)
         assert len(stage.started) == 3
         gate.set()

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake import Cancelled, Database, Done, Lane, Outcome, Snooze, Worker
-from longtake.engine import executor as hand_module
+from longtake.engine import executor as executor_module
 from longtake.engine import worker as worker_module
 from longtake.engine.claims import Claim
 from longtake.engine.executor import StopReason
-from longtake.engine.leases import look_around, register_worker
+from longtake.engine.leases import find_workers, register_worker
 from tests.engine.stage import Stage, attempts, claim, live, wait_stubbornly
 from tests.wait import PATIENCE_SECONDS
 
@@ -42,14 +42,14 @@ async def test_what_runs_finishes_within_the_grace(database: Database, monkeypat
         gate.set()
     assert {job for job, _outcome in stage.settled} == set(ids)
     assert (await database.read(live, later)).attempt == 0
-    assert await database.read(look_around) == ([], 0)
+    assert await database.read(find_workers) == ([], 0)
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
 async def test_what_does_not_finish_is_given_back_unspent(
     database: Database, stubborn: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hand_module, "LAST_SECONDS", 0.05)
+    monkeypatch.setattr(executor_module, "LAST_SECONDS", 0.05)
     stage = Stage(database)
     await stage.start()
     end = stage.gate()
@@ -68,7 +68,7 @@ async def test_what_does_not_finish_is_given_back_unspent(
     # What a stubborn one still returns has no effect.
     end.set()
     assert stage.settled == []
-    assert await database.read(look_around) == ([], 0)
+    assert await database.read(find_workers) == ([], 0)
 
 
 async def test_a_snooze_that_lingers_is_written_at_the_stop(database: Database) -> None:
@@ -139,7 +139,7 @@ async def test_what_a_limited_lane_gives_after_the_stop_is_given_back_too(databa
     assert gone == set()
     row = await database.read(live, job_id)
     assert (row.state, row.attempt, row.crashes, row.worker) == ("ready", 0, 0, None)
-    assert await database.read(look_around) == ([], 0)
+    assert await database.read(find_workers) == ([], 0)
 
 
 async def test_a_job_that_waits_for_its_permit_is_given_back(database: Database) -> None:
@@ -181,13 +181,13 @@ async def test_a_handler_that_is_stopped_before_its_first_step_is_concluded(data
     await stage.enqueue()
     worker = Worker(stage.engine)
     await database.run(register_worker, worker.id, "by hand", database.incarnation, 30.0)
-    worker.hand.take(Claim(await database.run(claim, stage.engine, worker.id)), 0.0)
-    [one] = worker.hand.all()
+    worker.executor.take(Claim(await database.run(claim, stage.engine, worker.id)), 0.0)
+    [one] = worker.executor.all()
     one.stop(StopReason.CANCELLED)
     assert one.task is not None
     await asyncio.wait([one.task])
-    assert len(worker.hand) == 0
-    assert [verdict.outcome for verdict in worker.finishing.take()] == [Cancelled()]
+    assert len(worker.executor) == 0
+    assert [verdict.outcome for verdict in worker.completer.take()] == [Cancelled()]
     assert stage.started == []
 
 
@@ -203,4 +203,4 @@ async def test_a_worker_that_cannot_go_on_says_so(database: Database) -> None:
     worker = Worker(stage.engine)
     with pytest.raises(ZeroDivisionError):
         await asyncio.wait_for(worker.run(), PATIENCE_SECONDS)
-    assert await database.read(look_around) == ([], 0)
+    assert await database.read(find_workers) == ([], 0)

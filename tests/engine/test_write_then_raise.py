@@ -103,7 +103,7 @@ def history(tx: Transaction) -> tuple[list[Any], list[Any]]:
     return list(tx.execute(select(jobs_ended)).all()), list(tx.execute(select(job_attempts)).all())
 
 
-async def persistently(call: Callable[[], Any]) -> Any:
+async def retry_until_available(call: Callable[[], Any]) -> Any:
     """Do as a caller does who was told that it failed."""
     while True:
         try:
@@ -125,13 +125,13 @@ async def test_every_effect_is_there_once_and_nothing_is_lost_or_stuck(
         JobKind("child", child, settle, lane="narrow"),
     ]
     engine = Engine(forgetful, kinds, [Lane("narrow", max_running=8)])
-    await persistently(engine.start)
+    await retry_until_available(engine.start)
 
     def enqueue(tx: Transaction, number: int) -> Enqueued:
         return engine.enqueue(tx, "parent", key=f"parent {number}")
 
     stage = Stage(database)
-    parents = [await persistently(partial(forgetful.run, enqueue, number)) for number in range(PARENTS)]
+    parents = [await retry_until_available(partial(forgetful.run, enqueue, number)) for number in range(PARENTS)]
     assert len({one.id for one in parents}) == PARENTS
     runs.clear()
     # Small batches make many exchanges; a short lease lets lost claims come back soon.

@@ -13,10 +13,9 @@ from longtake.adapters.providers.trouble import Breaker
 from longtake.capabilities.scenes.image_job import TIME_LIMIT, Making
 from longtake.capabilities.scenes.image_start import begin_image
 from longtake.engine.control import request_cancel
-from longtake.engine.executor import _stopped
+from longtake.engine.executor import RunningJob, StopReason, _stopped
 from longtake.engine.lane_store import pause_lane
-from longtake.engine.leases import bury, look_around, rescue
-from longtake.engine.running_job import InHand, StopReason
+from longtake.engine.leases import find_workers, remove_dead_workers, rescue
 from longtake.engine.verdicts import release
 from tests.engine.stage import claim_lane, finish, hire
 from tests.generation.studio import CREDITS
@@ -226,7 +225,7 @@ async def test_after_sixty_seconds_in_a_workers_hands_it_goes_back(studio: Scene
     job = (await studio.images())[0]
     await _begin(studio, job)
     assert (await studio.states(run_id))[0] == "processing"
-    stopped = InHand(job, kind, 0.0, 0.0, stop_reason=StopReason.TIME_LIMIT)
+    stopped = RunningJob(job, kind, 0.0, 0.0, stop_reason=StopReason.TIME_LIMIT)
     outcome = _stopped(stopped)
     assert outcome is not None
     await studio.database.run(finish, studio.engine, job, outcome, studio.worker)
@@ -241,8 +240,8 @@ async def test_a_dead_workers_images_wait_again(studio: SceneStudio) -> None:
     assert await studio.states(run_id) == ["processing"] * 3
 
     def bury_and_rescue(tx: Transaction) -> int:
-        seen, _orphaned = look_around(tx)
-        bury(tx, seen)
+        seen, _orphaned = find_workers(tx)
+        remove_dead_workers(tx, seen)
         return rescue(tx, studio.engine)
 
     assert await studio.database.run(bury_and_rescue) == 3

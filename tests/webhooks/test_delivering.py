@@ -241,10 +241,10 @@ async def test_a_worker_that_dies_after_sending_sends_the_same_again(stage: Stag
     [job] = await stage.claim()
     await stage.engine.kinds[job.kind].handler(job)
 
-    def bury(tx: Transaction) -> None:
+    def remove_dead_workers(tx: Transaction) -> None:
         assert stage.engine.finish(tx, [judge_crash(job, None)]) == {job.id}
 
-    await stage.database.run(bury)
+    await stage.database.run(remove_dead_workers)
     await stage.try_once()
     one, other = stage.receiver.received
     assert (one.headers["webhook-id"], one.body) == (other.headers["webhook-id"], other.body)

@@ -17,15 +17,15 @@ R = TypeVar("R")
 log = structlog.get_logger(__name__)
 
 #: Trouble that passes by itself. Anything else is a mistake of ours or the handler's, and waiting would not help.
-PASSING = (DatabaseUnavailable, DatabaseReadOnly)
+TRANSIENT = (DatabaseUnavailable, DatabaseReadOnly)
 PAUSE_SECONDS = 0.5
 
 
-async def persistently(call: Callable[..., Awaitable[R]], *arguments: Any) -> R:
+async def retry_until_available(call: Callable[..., Awaitable[R]], *arguments: Any) -> R:
     """Do it however often the database has to be asked."""
     while True:
         try:
             return await call(*arguments)
-        except PASSING as error:
+        except TRANSIENT as error:
             log.warning("database trouble, trying again", action="wait", code=error.code, error=error.message)
             await asyncio.sleep(PAUSE_SECONDS)

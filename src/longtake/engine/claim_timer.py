@@ -24,7 +24,7 @@ GATHER_SECONDS = 0.04
 BUSY_JOBS = 2
 
 
-class Rhythm:
+class ClaimTimer:
     """Shared by a worker's pumps; lives on its event loop."""
 
     def __init__(self, clock: Clock, poll_seconds: float, kinds: Mapping[str, JobKind]) -> None:

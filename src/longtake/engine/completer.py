@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from longtake.db.retry import PASSING
+from longtake.db.retry import TRANSIENT
 from longtake.engine.claim_timer import LINGER_SECONDS
 from longtake.engine.claims import Claim
 from longtake.engine.outcomes import Retry, Snooze
@@ -17,7 +17,7 @@ from longtake.redaction import redact_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from longtake.engine.claim_timer import Rhythm
+    from longtake.engine.claim_timer import ClaimTimer
     from longtake.engine.engine import Engine
     from longtake.engine.queue import QueueName
     from longtake.engine.verdicts import Verdict
@@ -27,12 +27,12 @@ log = structlog.get_logger(__name__)
 BATCH = 200
 
 
-class Finishing:
+class Completer:
     """A worker's verdicts that are not committed yet."""
 
-    def __init__(self, engine: Engine, rhythm: Rhythm, on_written: Callable[[Verdict], None] | None = None) -> None:
+    def __init__(self, engine: Engine, timer: ClaimTimer, on_written: Callable[[Verdict], None] | None = None) -> None:
         self._engine = engine
-        self._rhythm = rhythm
+        self._timer = timer
         self._on_written = on_written
         #: Whose verdicts these are; set by whoever registers the worker.
         self.worker = ""
@@ -52,17 +52,17 @@ class Finishing:
         """Commit soon; a snooze may wait for others, so that many are one transaction."""
         self._waiting.append(verdict)
         lingers = isinstance(verdict.outcome, Snooze) and verdict.outcome.seconds >= 1.0
-        self._rhythm.flush_within(LINGER_SECONDS if lingers else 0.0)
+        self._timer.flush_within(LINGER_SECONDS if lingers else 0.0)
 
     def take(self) -> list[Verdict]:
         """Return a batch to commit; it counts as under way until exchange has ended."""
         batch, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
         if not self._waiting:
-            self._rhythm.flushed()
+            self._timer.flushed()
         self._under_way.update((verdict.job.id, verdict) for verdict in batch)
         if 0.0 in _delays(batch):
             # For the very claim that goes along with it.
-            self._rhythm.expect(0.0)
+            self._timer.expect(0.0)
         return batch
 
     def forget(self) -> None:
@@ -75,10 +75,10 @@ class Finishing:
         """Commit the batch and claim; if an effect cannot be written, commit the verdicts one by one."""
         try:
             claim = await self._engine.database.run(self._engine.exchange, verdicts, queues, self.worker, wanted, look)
-        except PASSING:
+        except TRANSIENT:
             # Nothing was written, or we cannot know: the fence makes doing it again harmless.
             self._waiting[:0] = verdicts
-            self._rhythm.flush_within(0.0)
+            self._timer.flush_within(0.0)
             raise
         except Exception:
             if not verdicts:
@@ -95,8 +95,8 @@ class Finishing:
         # Not before it was committed: a claim in between would not see it, and begin to wait anew.
         missed = [delay for delay in _delays(verdicts) if delay > 0 or not wanted]
         if missed:
-            self._rhythm.expect(min(missed))
-        self._rhythm.free_lanes({verdict.job.lane for verdict in verdicts})
+            self._timer.expect(min(missed))
+        self._timer.free_lanes({verdict.job.lane for verdict in verdicts})
         return claim
 
     def _written(self, verdicts: Sequence[Verdict]) -> None:
@@ -112,7 +112,7 @@ class Finishing:
         try:
             await run(finish, [verdict])
             self._written([verdict])
-        except PASSING:
+        except TRANSIENT:
             self.add(verdict)
         except Exception as error:
             log.exception("the outcome could not be settled", action="settle", job_id=job.id, job_kind=job.kind)
@@ -122,7 +122,7 @@ class Finishing:
             try:
                 await run(finish, [again])
                 self._written([again])
-            except PASSING:
+            except TRANSIENT:
                 self.add(verdict)
             except Exception:
                 log.exception("the failure could not be settled either", action="settle", job_id=job.id)

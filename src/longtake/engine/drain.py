@@ -18,7 +18,7 @@ from sqlalchemy import func, select
 from longtake.db.dialects import NOW
 from longtake.engine.lane_store import lane_view
 from longtake.engine.lanes import next_permit
-from longtake.engine.leases import Seen, look_around
+from longtake.engine.leases import WorkerState, find_workers
 from longtake.engine.queue import Ending
 from longtake.engine.tables import jobs
 from longtake.engine.worker import Worker
@@ -47,7 +47,7 @@ COUNT_LIMIT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class WorkedOff:
+class DrainResult:
     """What was done, and what is left."""
 
     finished: int
@@ -69,14 +69,14 @@ class Outstanding:
     next_due_at: datetime | None
 
 
-async def work_off(
+async def drain(
     engine: Engine,
     seconds: float,
     *,
     lease_seconds: float,
     concurrency: int,
     has_more: Callable[[], Awaitable[bool]],
-) -> WorkedOff:
+) -> DrainResult:
     """Work for at most so many seconds; ``has_more`` says whether work is about to come that no row speaks of yet."""
     clock = engine.clock
     grace = min(seconds * GRACE_PART, GRACE_LONGEST)
@@ -103,7 +103,7 @@ async def work_off(
     if not worker.joined:
         raise DatabaseUnavailable(f"The database could not be reached within {seconds:g} s.")
     left = await engine.database.read(outstanding, engine, "", 0.0, 0.0)
-    return WorkedOff(
+    return DrainResult(
         finished=written["finished"],
         failed=written["failed"],
         put_off=written["put_off"],
@@ -145,7 +145,7 @@ def outstanding(tx: Transaction, engine: Engine, worker: str, within: float, win
         if head.queue.kind in engine.kinds and not head.paused:
             permit = _permit(tx, head.queue.lane) if head.limited else 0.0
             starts.append((head.due_in, max(head.due_in, permit)))
-    seen, orphaned = look_around(tx)
+    seen, orphaned = find_workers(tx)
     suspects = any(one.id != worker and _worth_watching(engine, one, window) for one in seen)
     due = bool(orphaned) or suspects or any(due_in <= 0 and start <= within for due_in, start in starts)
     some = select(jobs.c.id).where(jobs.c.state == "ready").limit(COUNT_LIMIT).subquery()
@@ -154,7 +154,7 @@ def outstanding(tx: Transaction, engine: Engine, worker: str, within: float, win
     return Outstanding(due, waiting, None if first is None else now + timedelta(seconds=max(first, 0.0)))
 
 
-def _worth_watching(engine: Engine, one: Seen, window: float) -> bool:
+def _worth_watching(engine: Engine, one: WorkerState, window: float) -> bool:
     """Say whether a worker seems dead and can be known to be before our time is up."""
     if engine.database.incarnation not in {None, one.incarnation}:
         return True

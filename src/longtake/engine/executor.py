@@ -1,4 +1,4 @@
-"""The jobs a worker has in hand, from claim to verdict.
+"""The executor: a worker's running jobs, from claim to verdict.
 
 The life of a job reads top to bottom: ``take`` accepts a claim, ``begin`` starts the handler, ``_run`` awaits it,
 ``_conclude`` turns its outcome into a verdict for the next exchange with the database.
@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import math
+from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from longtake.db.retry import persistently
+from longtake.db.retry import retry_until_available
 from longtake.engine.claims import permit_alone
 from longtake.engine.leases import fenced, mark_alone
 from longtake.engine.outcomes import Cancelled, Fail, Outcome, Retry
-from longtake.engine.running_job import InHand, StopReason
 from longtake.engine.verdicts import CRASHES_BEFORE_ALONE, judge, release
 from longtake.errors import LeaseLost, LongtakeError
 from longtake.logs import log_context
@@ -26,13 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from longtake.db import Transaction
-    from longtake.engine.claim_timer import Rhythm
+    from longtake.engine.claim_timer import ClaimTimer
     from longtake.engine.claims import Claim
-    from longtake.engine.completer import Finishing
+    from longtake.engine.completer import Completer
     from longtake.engine.engine import Engine
     from longtake.engine.jobs import Job
-
-__all__ = ["Hand", "InHand", "StopReason"]
+    from longtake.engine.kinds import JobKind
 
 log = structlog.get_logger(__name__)
 
@@ -45,23 +45,56 @@ STAND_BY_SECONDS = 10.0
 NOTHING = Fail("NOT_AN_OUTCOME", "The handler returned None, not an outcome (Done, Snooze, Retry, Fail, Cancelled).")
 
 
-class Hand:
+class StopReason(Enum):
+    """Why a running handler was stopped."""
+
+    CANCELLED = "cancelled"
+    TIME_LIMIT = "time limit"
+    RELEASED = "released"
+    LOST = "lost"
+
+
+@dataclass(slots=True)
+class RunningJob:
+    """One claimed job. A job that is claimed again is another InHand."""
+
+    job: Job
+    kind: JobKind
+    claimed_at: float
+    #: Later than this it is not begun but given back: its permit has lapsed, or its lease may be with another.
+    start_by: float
+    timed: bool = False
+    started_at: float | None = None
+    task: asyncio.Task[None] | None = None
+    stop_reason: StopReason | None = None
+    last_progress: float | None = None
+
+    def stop(self, reason: StopReason) -> None:
+        """End the handler; what it would have returned no longer counts."""
+        if self.stop_reason is None:
+            self.stop_reason = reason
+            # A task that is cancelled before its first step never runs at all: it looks at the reason itself then.
+            if self.task is not None and self.started_at is not None:
+                self.task.cancel()
+
+
+class Executor:
     """Lives on the worker's event loop; only the heartbeat's thread looks in from outside."""
 
-    def __init__(self, engine: Engine, finishing: Finishing, rhythm: Rhythm, lease_seconds: float) -> None:
+    def __init__(self, engine: Engine, completer: Completer, timer: ClaimTimer, lease_seconds: float) -> None:
         self._engine = engine
         self._claim_lifetime = lease_seconds / 2
-        self._finishing = finishing
-        self._rhythm = rhythm
-        self._jobs: dict[str, InHand] = {}
-        self._suspects: asyncio.Queue[InHand] = asyncio.Queue()
-        self._alone: InHand | None = None
+        self._completer = completer
+        self._timer = timer
+        self._jobs: dict[str, RunningJob] = {}
+        self._suspects: asyncio.Queue[RunningJob] = asyncio.Queue()
+        self._alone: RunningJob | None = None
         self._closing = False
 
     def __len__(self) -> int:
         return len(self._jobs)
 
-    def all(self) -> list[InHand]:
+    def all(self) -> list[RunningJob]:
         """Return what is in hand now."""
         return list(self._jobs.values())
 
@@ -75,7 +108,7 @@ class Hand:
     def take(self, claim: Claim, claimed_at: float) -> None:
         """Start what was claimed; where a lane gave permits, each at its time."""
         for index, job in enumerate(claim.jobs):
-            one = InHand(job, self._engine.kinds[job.kind], claimed_at, claimed_at + self._claim_lifetime)
+            one = RunningJob(job, self._engine.kinds[job.kind], claimed_at, claimed_at + self._claim_lifetime)
             self._jobs[job.id] = one
             job.progress_writer = self._write_progress
             if job.cancel_requested_at is not None:
@@ -85,7 +118,7 @@ class Hand:
             else:
                 self._begin(one)
 
-    def _begin_on_time(self, one: InHand, claim: Claim, starts_in: float, lifetime: float) -> None:
+    def _begin_on_time(self, one: RunningJob, claim: Claim, starts_in: float, lifetime: float) -> None:
         """Start a job at its permit's time, or have it prepare; missed by more than its lifetime, it is given back.
 
         The claim's transaction had begun when it was counted from, so a start is never too early; lateness is
@@ -110,7 +143,7 @@ class Hand:
 
         begin_when_permitted()
 
-    def _begin(self, one: InHand) -> None:
+    def _begin(self, one: RunningJob) -> None:
         """Start the handler now; a job that may be what kills workers waits until it can run alone."""
         if self._closing or (self._alone is not None and self._alone is not one):
             self._conclude(one, None)
@@ -121,7 +154,7 @@ class Hand:
 
     # -- from handler to verdict ---------------------------------------------------------------------------------
 
-    async def _run(self, one: InHand) -> None:
+    async def _run(self, one: RunningJob) -> None:
         job = one.job
         if one.stop_reason is not None:
             self._conclude(one, _stopped(one))
@@ -145,24 +178,24 @@ class Hand:
             outcome = _surprise(error)
         self._conclude(one, outcome)
 
-    def _conclude(self, one: InHand, outcome: Outcome | None) -> None:
+    def _conclude(self, one: RunningJob, outcome: Outcome | None) -> None:
         """Let the outcome take effect with the next exchange. None: it was not begun, or not ended, by itself."""
         if self._jobs.get(one.job.id) is one:
             del self._jobs[one.job.id]
         if one.stop_reason is StopReason.LOST:
-            self._rhythm.wake()
+            self._timer.wake()
             return
-        worker = self._finishing.worker
+        worker = self._completer.worker
         if outcome is None:
-            self._finishing.add(release(one.job, worker))
+            self._completer.add(release(one.job, worker))
             return
         verdict = judge(one.kind, one.job, outcome, worker, self._engine.random)
         if isinstance(verdict.outcome, Fail):
             code = verdict.outcome.code
             log.warning("job failed", action="fail", job_id=one.job.id, job_kind=one.job.kind, code=code)
-        self._finishing.add(verdict)
+        self._completer.add(verdict)
 
-    def lose(self, one: InHand) -> None:
+    def lose(self, one: RunningJob) -> None:
         """Drop a job whose lease is gone: nothing about it may be written any more."""
         one.stop(StopReason.LOST)
         if one.task is None:
@@ -182,15 +215,15 @@ class Hand:
                         await asyncio.wait([one.task])
             finally:
                 self._alone = None
-                self._rhythm.wake()
+                self._timer.wake()
 
-    async def _may_run_alone(self, one: InHand) -> bool:
+    async def _may_run_alone(self, one: RunningJob) -> bool:
         """Mark it as running alone; where its permit lapsed while the others finished, with a new one."""
         clock, run = self._engine.clock, self._engine.database.run
         give_up_at = clock.monotonic() + STAND_BY_SECONDS
         while one.timed and clock.monotonic() > one.start_by:
             asked_at = clock.monotonic()
-            permit = await persistently(run, permit_alone, one.job)
+            permit = await retry_until_available(run, permit_alone, one.job)
             if permit.wait is None:
                 one.start_by = one.job.permitted_until = asked_at + permit.lifetime
                 return True
@@ -199,7 +232,7 @@ class Hand:
             await asyncio.sleep(permit.wait)
         else:
             one.start_by = one.start_by if one.timed else math.inf
-            if await persistently(run, mark_alone, one.job):
+            if await retry_until_available(run, mark_alone, one.job):
                 return True
         self._conclude(one, None)
         return False
@@ -208,7 +241,7 @@ class Hand:
         """Begin nothing more: what a claim under way still brings is given back."""
         self._closing = True
 
-    async def wind_down(self, grace: float) -> None:
+    async def finish_or_release(self, grace: float) -> None:
         """Let what runs finish within the grace, then give it back unspent."""
         self.close()
         if running := [one.task for one in self._jobs.values() if one.task is not None]:
@@ -239,7 +272,7 @@ def _fenced_write(tx: Transaction, job: Job, function: Callable[..., None], argu
     function(tx, *arguments)
 
 
-def _stopped(one: InHand) -> Outcome | None:
+def _stopped(one: RunningJob) -> Outcome | None:
     match one.stop_reason:
         case StopReason.CANCELLED:
             return Cancelled()

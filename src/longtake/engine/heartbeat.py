@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from longtake.db.retry import PASSING
+from longtake.db.retry import TRANSIENT
 from longtake.engine.leases import Pulse, beat
 from longtake.engine.verdicts import judge_crash, unsettled
 from longtake.errors import LongtakeError
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from longtake.engine.engine import Engine
+    from longtake.engine.executor import RunningJob
     from longtake.engine.jobs import Job
-    from longtake.engine.running_job import InHand
 
 log = structlog.get_logger(__name__)
 
@@ -36,7 +36,7 @@ class Heartbeat:
         engine: Engine,
         lease_seconds: float,
         interval: float,
-        in_hand: Callable[[], Iterable[InHand]],
+        in_hand: Callable[[], Iterable[RunningJob]],
         on_pulse: Callable[[str, Pulse], None],
     ) -> None:
         self._engine = engine
@@ -106,7 +106,7 @@ class Heartbeat:
         run, finish = self._engine.database.run_blocking, self._engine.finish
         try:
             return bool(run(finish, [judge_crash(job, worker)]))
-        except PASSING:
+        except TRANSIENT:
             raise
         except Exception as error:
             # One settle that cannot be had must not cost the worker its heartbeat, and with it all other jobs.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from longtake.db.retry import PASSING, PAUSE_SECONDS
+from longtake.db.retry import PAUSE_SECONDS, TRANSIENT
 
 if TYPE_CHECKING:
     from longtake.engine.queue import QueueName
@@ -21,7 +21,7 @@ SHORTEST_PAUSE = 0.005
 REMEMBERED = 0.9
 
 
-class LanePump:
+class LaneClaimer:
     """Goes from lane to lane whenever one has something due and may permit it."""
 
     def __init__(self, worker: Worker) -> None:
@@ -33,26 +33,26 @@ class LanePump:
 
     async def run(self) -> None:
         """Claim from limited lanes until the worker stops."""
-        rhythm = self._worker.rhythm
+        timer = self._worker.timer
         while not self._worker.stopping:
-            rhythm.limited_changed.clear()
+            timer.limited_changed.clear()
             try:
                 pause = await self._round()
-            except PASSING as error:
+            except TRANSIENT as error:
                 log.warning("database trouble, trying again", action="claim", code=error.code, error=error.message)
                 pause = PAUSE_SECONDS
             try:
                 async with asyncio.timeout(None if math.isinf(pause) else max(pause, SHORTEST_PAUSE)):
-                    await rhythm.limited_changed.wait()
+                    await timer.limited_changed.wait()
             except TimeoutError:
                 pass
 
     async def _round(self) -> float:
         """Claim once from each lane that may have something; return how long there is nothing to do."""
-        clock, rhythm = self._worker.engine.clock, self._worker.rhythm
+        clock, timer = self._worker.engine.clock, self._worker.timer
         pause = math.inf
-        freed, rhythm.freed = rhythm.freed, set()
-        for lane, (queues, due_at) in list(rhythm.limited.items()):
+        freed, timer.freed = timer.freed, set()
+        for lane, (queues, due_at) in list(timer.limited.items()):
             if lane in freed and self._full.pop(lane, False):
                 self._ready_at.pop(lane, None)
             wait = max(self._ready_at.get(lane, 0.0), due_at) - clock.monotonic()
@@ -65,7 +65,7 @@ class LanePump:
         worker = self._worker
         wanted = min(worker.room(), BATCH)
         if wanted <= 0:
-            return worker.rhythm.poll_seconds
+            return worker.timer.poll_seconds
         claimed_at = worker.engine.clock.monotonic()
         ordered = sorted(queues, key=lambda queue: queue.priority)
         worker.reserved += wanted
@@ -75,14 +75,14 @@ class LanePump:
             )
         finally:
             worker.reserved -= wanted
-            worker.rhythm.give_room()
+            worker.timer.give_room()
         took = worker.engine.clock.monotonic() - claimed_at
         self._claim_seconds = max(took, self._claim_seconds * REMEMBERED)
-        worker.hand.take(claim, claimed_at)
+        worker.executor.take(claim, claimed_at)
         if not claim.jobs and claim.next_in <= 0:
             # The lane would permit more, but nothing is due: the heads we knew are gone.
-            worker.rhythm.look_again()
-            return worker.rhythm.poll_seconds
+            worker.timer.look_again()
+            return worker.timer.poll_seconds
         self._ready_at[lane] = claimed_at + claim.next_in
         self._full[lane] = claim.lane_full
         return claim.next_in

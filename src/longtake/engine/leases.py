@@ -51,7 +51,7 @@ class Pulse:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class WorkerState:
     """A worker's row as a rescuer reads it."""
 
     id: str
@@ -84,13 +84,22 @@ def retire_worker(tx: Transaction, worker: str) -> None:
     tx.execute(delete(workers).where(workers.c.id == worker))
 
 
-def look_around(tx: Transaction) -> tuple[list[Seen], int]:
+def find_workers(tx: Transaction) -> tuple[list[WorkerState], int]:
     """Return all workers, and how many running jobs have no worker at all."""
     left = seconds_until(workers.c.lease_until).label("lease_left")
     rows = tx.execute(select(workers.c.id, workers.c.beat, workers.c.incarnation, left, workers.c.lease_seconds))
-    seen = [Seen(row.id, row.beat, row.incarnation, row.lease_left, row.lease_seconds) for row in rows]
+    seen = [WorkerState(row.id, row.beat, row.incarnation, row.lease_left, row.lease_seconds) for row in rows]
     orphans = tx.execute(select(func.count()).select_from(jobs).where(*_orphaned())).scalar_one()
     return seen, int(orphans)
+
+
+def is_alive(lease_left: float, incarnation: str | None, ours: str | None) -> bool:
+    """Say whether a worker counts as alive: its lease runs, and its process can exist.
+
+    ``ours`` is the database's incarnation: where one process owns the database, workers of others are gone, whatever
+    their lease says. This is for showing; removing a worker takes two witnesses.
+    """
+    return lease_left > 0 and ours in {None, incarnation}
 
 
 class Witness:
@@ -103,7 +112,7 @@ class Witness:
         self._since: dict[str, tuple[int, float]] = {}
         self._looked_at = -math.inf
 
-    def dead(self, seen: Sequence[Seen], myself: str) -> list[Seen]:
+    def dead(self, seen: Sequence[WorkerState], myself: str) -> list[WorkerState]:
         """Return the others that both witnesses call dead.
 
         Who could not look or beat lately is no judge: perhaps nobody could, and all get a lease's time again.
@@ -119,7 +128,7 @@ class Witness:
             self._since[one.id] = known if known is not None and known[0] == one.beat else (one.beat, now)
         return [one for one in seen if one.id != myself and self._is_dead(one, now)]
 
-    def _is_dead(self, one: Seen, now: float) -> bool:
+    def _is_dead(self, one: WorkerState, now: float) -> bool:
         if self._incarnation is not None and one.incarnation != self._incarnation:
             return True
         # More lease left than it is ever given: the database's clock went back, and says nothing.
@@ -128,7 +137,7 @@ class Witness:
         return over_by_database and now - self._since[one.id][1] >= max(one.lease_seconds, self._lease)
 
 
-def bury(tx: Transaction, dead: Sequence[Seen]) -> list[str]:
+def remove_dead_workers(tx: Transaction, dead: Sequence[WorkerState]) -> list[str]:
     """Remove workers that have not beaten since they were seen; return who is really gone."""
     gone = []
     for one in dead:

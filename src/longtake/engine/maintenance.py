@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from longtake.db.retry import PASSING
+from longtake.db.retry import TRANSIENT
 from longtake.engine.control import cancels_requested, carry_out_cancel
-from longtake.engine.leases import Witness, bury, look_around, orphans, rescue, set_aside
-from longtake.engine.running_job import StopReason
+from longtake.engine.executor import StopReason
+from longtake.engine.leases import Witness, find_workers, orphans, remove_dead_workers, rescue, set_aside
 from longtake.engine.schedules import fire_due, schedule_is_due
 from longtake.errors import DatabaseError
 from longtake.redaction import redact_text
@@ -28,7 +28,7 @@ RESCUES_PER_LEASE = 6
 TIME_LIMIT_CHECK_SECONDS = 0.1
 
 
-def run_duties(worker: Worker) -> list[asyncio.Task[None]]:
+def start_maintenance(worker: Worker) -> list[asyncio.Task[None]]:
     """Start them all."""
     witness = Witness(worker.engine.clock, worker.lease_seconds, worker.database.incarnation)
 
@@ -37,7 +37,7 @@ def run_duties(worker: Worker) -> list[asyncio.Task[None]]:
 
     async def enforce_time_limits() -> None:
         now = worker.engine.clock.monotonic()
-        for one in worker.hand.all():
+        for one in worker.executor.all():
             if one.started_at is not None and now - one.started_at > one.kind.time_limit:
                 one.stop(StopReason.TIME_LIMIT)
 
@@ -47,7 +47,7 @@ def run_duties(worker: Worker) -> list[asyncio.Task[None]]:
     async def cancel_requested() -> None:
         await _cancel(worker)
 
-    poll = worker.rhythm.poll_seconds
+    poll = worker.timer.poll_seconds
     duties = (
         (enforce_time_limits, TIME_LIMIT_CHECK_SECONDS),
         (rescue_the_dead, worker.lease_seconds / RESCUES_PER_LEASE),
@@ -70,10 +70,10 @@ async def _repeat(duty: Callable[[], Awaitable[None]], interval: float) -> None:
 
 async def _rescue(worker: Worker, witness: Witness) -> None:
     database = worker.database
-    seen, orphaned = await database.read(look_around)
+    seen, orphaned = await database.read(find_workers)
     dead = witness.dead(seen, worker.id)
     if dead:
-        gone = await database.run(bury, dead)
+        gone = await database.run(remove_dead_workers, dead)
         orphaned += len(gone)
         log.warning("workers are dead, rescuing their jobs", action="bury", workers=gone)
     while orphaned:
@@ -81,7 +81,7 @@ async def _rescue(worker: Worker, witness: Witness) -> None:
         if not rescued:
             return
         log.warning("jobs rescued", action="rescue", count=rescued)
-        worker.rhythm.wake()
+        worker.timer.wake()
 
 
 async def _rescue_batch(worker: Worker) -> int:
@@ -89,7 +89,7 @@ async def _rescue_batch(worker: Worker) -> int:
     database, engine = worker.database, worker.engine
     try:
         return await database.run(rescue, engine)
-    except PASSING:
+    except TRANSIENT:
         raise
     except Exception:
         log.warning("a batch could not be rescued; rescuing one by one", action="rescue", exc_info=True)
@@ -97,7 +97,7 @@ async def _rescue_batch(worker: Worker) -> int:
     for job_id in await database.read(orphans):
         try:
             rescued += await database.run(rescue, engine, job_id)
-        except PASSING:
+        except TRANSIENT:
             raise
         except Exception as error:
             log.exception("a rescued job could not be settled", action="rescue", job_id=job_id)
@@ -115,7 +115,7 @@ async def _cancel(worker: Worker) -> None:
     for job_id in await worker.database.read(cancels_requested, worker.engine):
         try:
             await worker.database.run(carry_out_cancel, worker.engine, job_id)
-        except PASSING:
+        except TRANSIENT:
             raise
         except Exception:
             log.exception("a cancel could not be settled", action="cancel", job_id=job_id)

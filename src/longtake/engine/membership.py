@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from longtake.clock import new_id
-from longtake.db.retry import persistently
+from longtake.db.retry import retry_until_available
+from longtake.engine.executor import StopReason
 from longtake.engine.heartbeat import Heartbeat
 from longtake.engine.leases import Pulse, register_worker, retire_worker, return_jobs
-from longtake.engine.running_job import StopReason
 from longtake.errors import LongtakeError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from longtake.engine.completer import Finishing
+    from longtake.engine.completer import Completer
     from longtake.engine.engine import Engine
-    from longtake.engine.executor import Hand
-    from longtake.engine.running_job import InHand
+    from longtake.engine.executor import Executor, RunningJob
 
 log = structlog.get_logger(__name__)
 
@@ -32,23 +31,25 @@ FAREWELL_SECONDS = 5.0
 class Membership:
     """Who we are to the others. The identity changes when they have taken us for dead."""
 
-    def __init__(self, engine: Engine, finishing: Finishing, hand: Hand, name: str, lease: float, beat: float) -> None:
+    def __init__(
+        self, engine: Engine, completer: Completer, executor: Executor, name: str, lease: float, beat: float
+    ) -> None:
         self._engine = engine
-        self._finishing = finishing
-        self._hand = hand
+        self._completer = completer
+        self._executor = executor
         self._name = name
         self._lease = lease
-        self._heartbeat = Heartbeat(engine, lease, beat, hand.all, self._hear_pulse)
+        self._heartbeat = Heartbeat(engine, lease, beat, executor.all, self._hear_pulse)
         self._strangers: dict[tuple[str, str], float] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._errands: set[asyncio.Task[Any]] = set()
         self.id = new_id()
-        finishing.worker = self.id
+        completer.worker = self.id
 
     async def join(self) -> None:
         """Register, and begin to beat."""
         self._loop = asyncio.get_running_loop()
-        await persistently(self._register)
+        await retry_until_available(self._register)
         self._heartbeat.start(self.id)
 
     async def leave(self) -> None:
@@ -80,7 +81,7 @@ class Membership:
             self._start_over()
             return
         now = self._engine.clock.monotonic()
-        for one in self._hand.all():
+        for one in self._executor.all():
             held = pulse.held.get(one.job.id) == one.job.lease_token
             if held and one.job.id in pulse.cancelling:
                 one.stop(StopReason.CANCELLED)
@@ -88,31 +89,31 @@ class Membership:
                 self._lose(one)
         self._return_strangers(pulse, now)
 
-    def _lose(self, one: InHand) -> None:
+    def _lose(self, one: RunningJob) -> None:
         log.warning("job lost", action="lose", job_id=one.job.id, job_kind=one.job.kind)
-        self._hand.lose(one)
+        self._executor.lose(one)
 
     def _return_strangers(self, pulse: Pulse, now: float) -> None:
         """Give back jobs that are ours by a claim whose answer never came, once it cannot come any more."""
-        ours = {one.job.id for one in self._hand.all()} | self._finishing.ids()
+        ours = {one.job.id for one in self._executor.all()} | self._completer.ids()
         strangers = [lease for lease in pulse.held.items() if lease[0] not in ours]
         self._strangers = {lease: self._strangers.get(lease, now) for lease in strangers}
         overdue = [lease for lease, since in self._strangers.items() if now - since >= self._lease / 2]
         if overdue:
             log.warning("returning jobs whose claim was never answered", action="return", count=len(overdue))
-            self._run_errand(persistently(self._engine.database.run, return_jobs, overdue))
+            self._run_errand(retry_until_available(self._engine.database.run, return_jobs, overdue))
 
     def _start_over(self) -> None:
         """Go on as a new worker: the old one was taken for dead, and its jobs are with others."""
         log.error("this worker was taken for dead; going on as a new one", action="start_over", worker=self.id)
-        for one in self._hand.all():
-            self._hand.lose(one)
-        self._finishing.forget()
-        self.id = self._finishing.worker = new_id()
+        for one in self._executor.all():
+            self._executor.lose(one)
+        self._completer.forget()
+        self.id = self._completer.worker = new_id()
         self._run_errand(self._register_again())
 
     async def _register_again(self) -> None:
-        await persistently(self._register)
+        await retry_until_available(self._register)
         self._heartbeat.follow(self.id)
 
     def _run_errand(self, work: Coroutine[Any, Any, Any]) -> None:

@@ -13,6 +13,7 @@ from sqlalchemy import func, literal_column, select
 
 from longtake.db.dialects import seconds_until
 from longtake.engine.lane_store import all_lanes
+from longtake.engine.leases import is_alive
 from longtake.engine.queries import plain
 from longtake.engine.tables import job_kinds, jobs, schedules, workers
 
@@ -92,7 +93,7 @@ def list_workers(tx: Transaction, engine: Engine) -> list[dict[str, Any]]:
     return [
         {
             **plain(row),
-            "alive": row.lease_left_seconds > 0 and incarnation in {None, row.incarnation},
+            "alive": is_alive(row.lease_left_seconds, row.incarnation, incarnation),
             "running": running[row.id],
         }
         for row in rows

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from longtake.db.retry import PASSING, PAUSE_SECONDS
-from longtake.engine.claim_timer import Rhythm
-from longtake.engine.completer import Finishing
-from longtake.engine.executor import Hand
-from longtake.engine.lane_claimer import LanePump
-from longtake.engine.maintenance import run_duties
+from longtake.db.retry import PAUSE_SECONDS, TRANSIENT
+from longtake.engine.claim_timer import ClaimTimer
+from longtake.engine.completer import Completer
+from longtake.engine.executor import Executor
+from longtake.engine.lane_claimer import LaneClaimer
+from longtake.engine.maintenance import start_maintenance
 from longtake.engine.membership import Membership
 
 if TYPE_CHECKING:
@@ -53,14 +53,14 @@ class Worker:
         self.concurrency = concurrency
         self.lease_seconds = lease_seconds
         self.stop_grace_seconds = stop_grace_seconds
-        self.rhythm = Rhythm(engine.clock, poll_seconds, engine.kinds)
-        self.finishing = Finishing(engine, self.rhythm, on_written)
-        self.hand = Hand(engine, self.finishing, self.rhythm, lease_seconds)
+        self.timer = ClaimTimer(engine.clock, poll_seconds, engine.kinds)
+        self.completer = Completer(engine, self.timer, on_written)
+        self.executor = Executor(engine, self.completer, self.timer, lease_seconds)
         name = name or f"{socket.gethostname()}:{os.getpid()}"
-        self.membership = Membership(engine, self.finishing, self.hand, name, lease_seconds, heartbeat_seconds)
+        self.membership = Membership(engine, self.completer, self.executor, name, lease_seconds, heartbeat_seconds)
         #: Room that claims under way may fill.
         self.reserved = 0
-        self._lanes = LanePump(self)
+        self._lanes = LaneClaimer(self)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
         self._waking = False
@@ -82,7 +82,7 @@ class Worker:
         unsubscribe = self.database.signals.subscribe(self._hear_signal)
         pumps = [asyncio.create_task(self._pump()) for _ in range(PUMPS)]
         lanes = asyncio.create_task(self._lanes.run())
-        duties = [asyncio.create_task(self.hand.run_suspects()), *run_duties(self)]
+        duties = [asyncio.create_task(self.executor.run_suspects()), *start_maintenance(self)]
         log.info("worker started", action="start", worker=self.id, kinds=sorted(self.engine.kinds))
         try:
             await _first_failure_or(self._stopping.wait(), [*pumps, lanes, *duties])
@@ -95,8 +95,8 @@ class Worker:
     def stop(self) -> None:
         """Claim nothing more; let what runs finish within the grace, then give it back unspent."""
         self._stopping.set()
-        self.hand.close()
-        self.rhythm.wake()
+        self.executor.close()
+        self.timer.wake()
 
     @property
     def stopping(self) -> bool:
@@ -106,13 +106,13 @@ class Worker:
     @property
     def busy(self) -> bool:
         """Say whether anything is in hand, about to be, or not yet written."""
-        return bool(len(self.hand) or self.reserved or self.finishing.waiting)
+        return bool(len(self.executor) or self.reserved or self.completer.waiting)
 
     def room(self) -> int:
         """Return how many more jobs may be taken in hand."""
-        if self.stopping or self.hand.reserved_for_suspect:
+        if self.stopping or self.executor.reserved_for_suspect:
             return 0
-        return max(self.concurrency - len(self.hand) - self.reserved, 0)
+        return max(self.concurrency - len(self.executor) - self.reserved, 0)
 
     async def _join(self) -> None:
         """Register. The database may be away for any time: a stop is heard meanwhile, and waits for the grace."""
@@ -129,27 +129,27 @@ class Worker:
         """Exchange what is finished for what is next, again and again."""
         # Also while a claim is under way, of whichever lane: what it brings after the stop has to be given back.
         while not (self.stopping and not self.busy):
-            await self.rhythm.until_something_to_do(has_room=self.room() > 0)
-            await self.rhythm.gather(len(self.hand))
-            verdicts = self.finishing.take()
-            wanted = self.rhythm.begin_claim(min(self.room(), BATCH))
+            await self.timer.until_something_to_do(has_room=self.room() > 0)
+            await self.timer.gather(len(self.executor))
+            verdicts = self.completer.take()
+            wanted = self.timer.begin_claim(min(self.room(), BATCH))
             if not verdicts and not wanted:
                 continue
             self.reserved += wanted
             claimed_at = self.engine.clock.monotonic()
             try:
-                claim = await self.finishing.exchange(verdicts, self.rhythm.queues(), wanted, look=self.rhythm.look())
-            except PASSING as error:
+                claim = await self.completer.exchange(verdicts, self.timer.queues(), wanted, look=self.timer.look())
+            except TRANSIENT as error:
                 log.warning("database trouble, trying again", action="exchange", code=error.code, error=error.message)
-                self.rhythm.put_off(wanted, PAUSE_SECONDS)
+                self.timer.put_off(wanted, PAUSE_SECONDS)
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue
             finally:
                 self.reserved -= wanted
-            self.rhythm.end_claim(claim, wanted)
-            self.hand.take(claim, claimed_at)
+            self.timer.end_claim(claim, wanted)
+            self.executor.take(claim, claimed_at)
         # At a stop the other pump may be waiting for what this one has just written.
-        self.rhythm.wake()
+        self.timer.wake()
 
     async def _wind_down(
         self, pumps: list[asyncio.Task[None]], lanes: asyncio.Task[None], duties: list[asyncio.Task[None]]
@@ -160,8 +160,8 @@ class Worker:
         await asyncio.wait([lanes], timeout=FLUSH_SECONDS)
         lanes.cancel()
         await asyncio.gather(*duties, lanes, return_exceptions=True)
-        await self.hand.wind_down(self.stop_grace_seconds)
-        self.rhythm.wake()
+        await self.executor.finish_or_release(self.stop_grace_seconds)
+        self.timer.wake()
         await asyncio.wait(pumps, timeout=FLUSH_SECONDS)
         for pump in pumps:
             pump.cancel()
@@ -180,7 +180,7 @@ class Worker:
 
     def _wake(self) -> None:
         self._waking = False
-        self.rhythm.wake()
+        self.timer.wake()
 
 
 async def _first_failure_or(stop: Coroutine[Any, Any, Any], tasks: list[asyncio.Task[None]]) -> None:

@@ -10,7 +10,7 @@ import structlog
 from fastapi import APIRouter, Header, Request
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from longtake.engine.drain import WorkedOff, work_off
+from longtake.engine.drain import DrainResult, drain
 from longtake.engine.engine import Engine
 from longtake.errors import InternalSecretRefused, NotFound, TooManyProcessings
 from longtake.http.problem_schema import BODY, problems
@@ -82,7 +82,7 @@ class Processing:
         if not accounts.knows_secret(address, shown, secret):
             raise InternalSecretRefused("X-Internal-Secret is not the secret of this server.")
 
-    async def process(self, seconds: float) -> WorkedOff:
+    async def process(self, seconds: float) -> DrainResult:
         """Work off the queue; webhooks are dispatched meanwhile, as beside any worker."""
         if self.under_way >= MOST:
             message = f"{MOST} requests process the queue in this server already."
@@ -90,7 +90,7 @@ class Processing:
         self.under_way += 1
         try:
             async with self.dispatcher().running():
-                return await work_off(
+                return await drain(
                     self.engine,
                     seconds,
                     lease_seconds=self.lease_seconds,

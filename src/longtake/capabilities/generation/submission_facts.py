@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, TypeVarTuple
 
 from longtake.db import Database, Transaction
-from longtake.db.retry import persistently
+from longtake.db.retry import retry_until_available
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
@@ -27,7 +27,7 @@ class Facts:
 
     async def write(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts) -> R:
         """Write however long the database is away; being stopped ends the waiting, not the writing."""
-        task = asyncio.create_task(persistently(self._database.run, function, *arguments))
+        task = asyncio.create_task(retry_until_available(self._database.run, function, *arguments))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
         return await asyncio.shield(task)

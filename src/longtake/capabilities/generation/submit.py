@@ -25,7 +25,7 @@ from longtake.capabilities.generation.tables import tasks
 from longtake.capabilities.generation.views import Task
 from longtake.db import Database, Transaction
 from longtake.db.dialects import later
-from longtake.db.retry import PASSING
+from longtake.db.retry import TRANSIENT
 from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.engine.jobs import Job, Priority
@@ -136,7 +136,7 @@ class Submitting:
             await self._note(task, "refused", error)
             self._breaker.answered(provider.name)
             return Fail(error.fail_code, error.message)
-        except (ProviderError, StorageUnavailable, *PASSING) as error:
+        except (ProviderError, StorageUnavailable, *TRANSIENT) as error:
             await self._note(task, "refused", error)
             return wait_out(error, job, provider.name, self._breaker, self._random)
         except LongtakeError as error:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from longtake import Done
-from longtake.engine.drain import work_off
-from longtake.engine.leases import look_around
+from longtake.engine.drain import drain
+from longtake.engine.leases import find_workers
 from tests.engine.stage import Stage, attempts, live
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ async def test_a_worker_as_shipped_keeps_its_job(database: Database) -> None:
     async with stage.working(lease_seconds=SHIPPED_LEASE, heartbeat_seconds=SHIPPED_BEAT) as worker:
         await stage.until(lambda: len(stage.started) == 1)
         before = await database.read(live, job_id)
-        await work_off(stage.engine, SECONDS, lease_seconds=SHIPPED_LEASE, concurrency=5, has_more=stay)
+        await drain(stage.engine, SECONDS, lease_seconds=SHIPPED_LEASE, concurrency=5, has_more=stay)
         after = await database.read(live, job_id)
         assert (after.state, after.worker, after.lease_token) == ("running", worker.id, before.lease_token)
-        assert [one.id for one in (await database.read(look_around))[0]] == [worker.id]
+        assert [one.id for one in (await database.read(find_workers))[0]] == [worker.id]
         gate.set()
         await stage.until(lambda: len(stage.settled) == 1)
     assert [job.id for job in stage.started] == [job_id]

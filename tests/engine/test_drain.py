@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake.clock import new_id
-from longtake.engine.drain import outstanding, work_off
+from longtake.engine.drain import drain, outstanding
 from longtake.engine.leases import register_worker
 from longtake.errors import DatabaseUnavailable
 from tests.engine.stage import Stage, build
@@ -49,7 +49,7 @@ async def test_a_database_that_is_away_is_told_of_in_time(database: Database, mo
     monkeypatch.setattr(database, "read", hang)
     async with asyncio.timeout(PATIENCE_SECONDS):
         with pytest.raises(DatabaseUnavailable):
-            await work_off(stage.engine, 1.0, lease_seconds=SHIPPED_LEASE, concurrency=5, has_more=hang)
+            await drain(stage.engine, 1.0, lease_seconds=SHIPPED_LEASE, concurrency=5, has_more=hang)
 
 
 async def test_a_worker_that_cannot_register_hears_of_its_stop(
