@@ -2,7 +2,7 @@
 
 On PostgreSQL the rows go along as an array for each column: one plan, one step and one round trip for all of them, at a
 third of the cost. SQLite has neither arrays nor round trips; there the statement is run row by row. An UPDATE of many
-rows locks them in any order, so whoever may meet others locks the rows first, in theirs.
+rows locks them in any order, so a caller that may meet others locks the rows first, in their order.
 """
 
 from __future__ import annotations

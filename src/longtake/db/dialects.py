@@ -112,7 +112,7 @@ class transaction_age(FunctionElement[float]):  # noqa: N801
 
 @compiles(transaction_age, SQLITE)
 def _age_sqlite(_element: transaction_age, _compiler: SQLCompiler, **_options: Any) -> str:
-    # One process, one writer: nobody else's time has passed in between.
+    # One process, one writer: no other transaction ran in between.
     return "0.0"
 
 

@@ -1,7 +1,7 @@
 """Group commit: one writer thread, many callers per fsync.
 
 Functions that wait are run one after another, each in its savepoint, and committed together; a caller hears of
-success only after that commit. If the shared transaction is lost (disk full, I/O error), nobody is told success and
+success only after that commit. If the shared transaction is lost (disk full, I/O error), no caller is told success and
 each function is run again by itself.
 """
 
@@ -62,7 +62,7 @@ class Waiting:
         try:
             with connection.guarded():
                 self.result = self.function(self.transaction, *self.arguments)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, its caller hears it
+        except BaseException as error:  # noqa: BLE001 - its caller gets every error
             self.error = translate(error)
 
     def committed(self) -> None:
@@ -97,7 +97,7 @@ class GroupCommit:
         """Queue a function; refuse it when there is no hope of its turn coming soon."""
         if self._queue.qsize() >= WAITING_LIMIT:
             raise DatabaseBusy(f"{WAITING_LIMIT} writes are waiting for the database already.")
-        # Nothing may be queued behind the end: nobody would ever answer it.
+        # Nothing may be queued behind the end: it would never be answered.
         with self._lock:
             if self._closed:
                 raise DatabaseUnavailable("The database is closed.")
@@ -195,7 +195,7 @@ def _tell_all(group: Sequence[Waiting]) -> None:
         else:
             loops.setdefault(waiting.loop, []).append(waiting)
     for loop, members in loops.items():
-        # A loop that is closed has nobody left to tell.
+        # A closed loop has no caller left.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(_tell_each, members)
 

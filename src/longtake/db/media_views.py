@@ -1,7 +1,7 @@
 """Views of media for operators, in SQL's own words. Used by migration 0010 alone, as `media_triggers.py` is.
 
 `migration_health` is one row about the last 24 hours, `stuck_videos` and `migration_failures` have a row for each
-file of whatever kind; their names are those that applications know already.
+file of any kind; their names are those that applications know already.
 """
 
 from longtake.db.videos_view import POSTGRESQL_VIDEOS, POSTGRESQL_VIDEOS_DROPS, SQLITE_VIDEOS, SQLITE_VIDEOS_DROPS
@@ -75,7 +75,7 @@ DECLARE
         FOR UPDATE OF assets SKIP LOCKED
     );
 BEGIN
-    -- Force is what starts a copy, whatever the row says of it.
+    -- Force starts a copy in any state of the row.
     UPDATE assets SET mirror_attempts = mirror_attempts + 1, mirror_tried_at = longtake_now(), force = true,
         mirror_error = format('COPY_STUCK: The copy was stuck in the state %s.', mirror_state)
     WHERE id = ANY (stuck);

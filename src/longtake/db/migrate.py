@@ -128,7 +128,7 @@ def _config(connection: Connection | None) -> Config:
 
 @contextmanager
 def _connection(url: str, *, owned: bool = True) -> Iterator[Connection]:
-    """Open a connection on which nobody else migrates at the same time."""
+    """Open a connection that holds the lock of migrations: no other process migrates meanwhile."""
     ownership = None
     if is_sqlite(url):
         path = sqlite_path(url)

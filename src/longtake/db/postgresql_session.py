@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 #: The role under which a user's own requests run: row level security holds for it without exception.
 API_ROLE = "longtake_api"
-#: Changes whenever the server starts anew, also after a crash under the same postmaster, which resets statistics.
+#: Changes with every start of the server, also after a crash under the same postmaster, which resets statistics.
 SERVER_LIFE = "SELECT concat_ws(' ', pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_bgwriter))"
 
 
@@ -110,7 +110,7 @@ class Session:
     def transact(
         self, function: Callable[..., R], arguments: tuple[Any, ...], user: str | None, *, read_only: bool
     ) -> R:
-        """Call the function in one transaction; whatever goes wrong, nothing of it stays."""
+        """Call the function in one transaction; after an error nothing of it stays."""
         driver, core = self._connected()
         try:
             with driver.cursor() as cursor:

@@ -99,7 +99,7 @@ class PostgresqlSignals(Signals):
             try:
                 with self._options.connect(statement_limit=False) as connection:
                     connection.execute(f"LISTEN {CHANNEL}")
-                    # Whatever was said while nobody listened: look now.
+                    # Signals sent before we listened are lost: look now.
                     self.deliver("jobs")
                     self._listening = connection
                     self._listen(connection)

@@ -1,4 +1,4 @@
-"""Going on through database trouble: what has to be written is tried until it is."""
+"""Retries while the database is away: what has to be written is tried until it is."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAUSE_SECONDS = 0.5
 
 
 async def retry_until_available(call: Callable[..., Awaitable[R]], *arguments: Any) -> R:
-    """Do it however often the database has to be asked."""
+    """Return what the call returns, tried until the database answers."""
     while True:
         try:
             return await call(*arguments)

@@ -103,7 +103,7 @@ def wanted_by(url: str) -> Wanted:
 
 
 def find(connection: psycopg.Connection[Any], wanted: Wanted) -> Found:
-    """Look at what is there; a role that row level security does not bind is refused, not changed."""
+    """Read which roles there are; a role that row level security does not bind is refused, not changed."""
     names = [API_ROLE, ENGINE_ROLE, wanted.role]
     rows = connection.execute(
         "SELECT rolname, rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = ANY(%s)", (names,)
@@ -150,7 +150,7 @@ def missing_steps(found: Found, wanted: Wanted) -> list[Step]:
 
 
 def handing_over(connection: psycopg.Connection[Any], wanted: Wanted) -> list[Step]:
-    """Decide what the role lacks inside the database: a place for tables, and the tables that somebody else made."""
+    """Decide what the role lacks inside the database: a place for tables, and the tables that another role made."""
     role = quoted(wanted.role)
     steps = []
     may_make = connection.execute("SELECT has_schema_privilege(%s, 'public', 'CREATE')", (wanted.role,)).fetchone()

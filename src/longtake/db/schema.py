@@ -53,7 +53,7 @@ def own_rows(*tables: str) -> None:
         op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
         op.execute(f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY")
         op.execute(f"CREATE POLICY {table}_engine ON {table} TO longtake_engine USING (true) WITH CHECK (true)")
-        # An empty or missing setting matches nobody: user ids are never empty.
+        # An empty or missing setting matches no row: user ids are never empty.
         op.execute(
             f"CREATE POLICY {table}_own ON {table} FOR SELECT TO longtake_api"
             f" USING (user_id = nullif(current_setting('longtake.user', true), ''))"
@@ -61,7 +61,7 @@ def own_rows(*tables: str) -> None:
 
 
 def append_only(*tables: str) -> None:
-    """Refuse every UPDATE, DELETE and TRUNCATE, whoever asks."""
+    """Refuse every UPDATE, DELETE and TRUNCATE, also to the owner."""
     if is_postgresql():
         op.execute(
             f"CREATE OR REPLACE FUNCTION {REFUSE_FUNCTION}() RETURNS trigger LANGUAGE plpgsql"

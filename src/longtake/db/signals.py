@@ -1,4 +1,4 @@
-"""Hints that something changed, so that nobody waits for the next poll. They may be lost: polling is the truth."""
+"""Hints that something changed, so that no one has to wait for the next poll. They may be lost: polling is the truth."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Signals:
             await asyncio.wait([task])
 
     def send(self, topic: str) -> None:
-        """Tell this process, and whoever else shares the database."""
+        """Tell this process and all others that share the database."""
         self.deliver(topic)
 
     def deliver(self, topic: str) -> None:

@@ -55,7 +55,7 @@ class SqliteConnection:
         )
         # Core's own transaction is begun once and never ended.
         self._core = engine.connect()
-        # One for all transactions. A cursor resets its last statement when it goes, on the thread of whoever had the
+        # One for all transactions. A cursor resets its last statement when it goes, on the thread that had the
         # transaction last; Python hands the same statement to the next cursor, which is then in the middle of it.
         self._cursor = self.driver.cursor()
 

@@ -1,7 +1,7 @@
 """The view `videos`, for applications that know videos under these names. Used by migration 0010 alone.
 
 An application writes what it knows: owner, title, status, address, a thumbnail of its own. What Longtake finds out it
-reads, and may not write. An address that changes is a new file: the row begins anew, and what was under way for the old
+reads, and may not write. An address that changes is a new file: the row starts over, and what was under way for the old
 file ends with the lease of its job. The same address again, also after our copy has taken its place, changes nothing.
 The address of a result is its provider's.
 """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: Jobs that become due by time are gathered for so long, so that a thousand of them are a few claims.
 LINGER_SECONDS = 0.1
 #: Exchanges of a busy worker with the database are at least so far apart: what comes meanwhile is done with them, at a
-#: fraction of the cost. A worker with few jobs in hand holds nothing up, and a backlog is worked off at once.
+#: fraction of the cost. A worker with few running jobs does not wait, and a backlog is drained at once.
 GATHER_SECONDS = 0.04
 BUSY_JOBS = 2
 
@@ -67,18 +67,18 @@ class ClaimTimer:
         self._flush_at = math.inf
 
     def give_room(self) -> None:
-        """Room that was spoken for is free: whoever saw none waits for no time at all, and has to look again."""
+        """Wake a pump that saw no room: reserved room is free again."""
         self._event.set()
 
     def expect(self, seconds: float) -> None:
-        """A job that is put back is due again after so long; nobody is told of it, and the next poll may be later."""
+        """Claim after so long: a job was put back, which sends no signal, and the next poll may be later."""
         at = self._clock.monotonic() + self._wait(seconds) if seconds > 0 else 0.0
         if at < self._claim_at:
             self._claim_at = at
             self._event.set()
 
     async def until_something_to_do(self, *, has_room: bool) -> None:
-        """Wait for the time to claim or to commit, whichever comes first."""
+        """Wait until it is time to claim or to commit."""
         self._event.clear()
         at = min(self._flush_at, self._claim_at if has_room else math.inf)
         wait = at - self._clock.monotonic()
@@ -92,10 +92,10 @@ class ClaimTimer:
         except TimeoutError:
             pass
 
-    async def gather(self, in_hand: int) -> None:
+    async def gather(self, running: int) -> None:
         """Hold the next exchange of a busy worker back for a moment if the last one was only just."""
         wait = self._exchanged_at + GATHER_SECONDS - self._clock.monotonic()
-        if in_hand >= BUSY_JOBS and 0 < wait <= GATHER_SECONDS and not self._backlog:
+        if running >= BUSY_JOBS and 0 < wait <= GATHER_SECONDS and not self._backlog:
             await asyncio.sleep(wait)
         self._exchanged_at = self._clock.monotonic()
 

@@ -1,4 +1,4 @@
-"""Verdicts on their way into the database: kept until they are written, however often that has to be tried."""
+"""The completer: verdicts on their way into the database, kept until they are committed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Completer:
         self._engine = engine
         self._timer = timer
         self._on_written = on_written
-        #: Whose verdicts these are; set by whoever registers the worker.
+        #: The worker whose verdicts these are; set when it registers.
         self.worker = ""
         self._waiting: list[Verdict] = []
         self._under_way: dict[str, Verdict] = {}
@@ -92,7 +92,7 @@ class Completer:
         finally:
             for verdict in verdicts:
                 self._under_way.pop(verdict.job.id, None)
-        # Not before it was committed: a claim in between would not see it, and begin to wait anew.
+        # Not before it was committed: a claim in between would not see it, and would wait again.
         missed = [delay for delay in _delays(verdicts) if delay > 0 or not wanted]
         if missed:
             self._timer.expect(min(missed))
@@ -100,7 +100,7 @@ class Completer:
         return claim
 
     def _written(self, verdicts: Sequence[Verdict]) -> None:
-        """Tell whoever wants to know what has been written; those whose lease was lost are among them."""
+        """Report the verdicts that were written, those whose lease was lost included."""
         if self._on_written is not None:
             for verdict in verdicts:
                 self._on_written(verdict)

@@ -28,7 +28,7 @@ SHARED = [column.name for column in jobs_ended.columns if column.name not in {"s
 def cancel(tx: Transaction, job_id: str, reason: str = "cancelled") -> bool:
     """End a live job at once, in the caller's transaction, which does what the domain needs itself.
 
-    The lease is gone with the row: whatever a running handler still returns is refused, and its worker stops it at
+    The lease is gone with the row: what a running handler still returns is refused, and its worker stops it at
     the next beat. Returns False when the job had ended already: its own outcome won.
     """
     row = tx.execute(select(jobs).where(jobs.c.id == job_id).with_for_update()).first()
@@ -96,7 +96,7 @@ def request_cancel(tx: Transaction, engine: Engine, job_id: str) -> str:
 
 
 def cancels_requested(tx: Transaction, engine: Engine) -> list[str]:
-    """Return the waiting jobs of our kinds that somebody wants cancelled. Running ones hear it from their worker."""
+    """Return the waiting jobs of our kinds that are to be cancelled. Running ones are stopped by their worker."""
     wanted = (jobs.c.cancel_requested_at.is_not(None), jobs.c.state == "ready", jobs.c.kind.in_(engine.kinds))
     return list(tx.execute(select(jobs.c.id).where(*wanted)).scalars())
 

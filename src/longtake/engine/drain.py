@@ -1,7 +1,7 @@
 """Working off the queue within a given time, for hosts that have no worker that stays: a worker with an end in sight.
 
 It is a worker like any other: leases, lanes and the fence hold between it and all others. Only its end is its own: it
-stops when nothing is due any more, or early enough that what it has in hand can be finished or given back in time.
+stops when nothing is due any more, or early enough to finish or give back its jobs in time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ GRACE_LONGEST = 30.0
 FAREWELL_SECONDS = 1.0
 LOOK_SECONDS = 0.1
 POLL_SECONDS = 0.5
-#: A dead worker is rescued by whoever has watched it for its lease's length. Ours must fit into the time that a call
+#: A dead worker is rescued by a worker that has watched it for its lease's length. Ours must fit into the time that a call
 #: like this one has: where no worker stays, only such calls can rescue what one of them left.
 LEASE_PART = 0.6
 LEASE_SHORTEST = 5.0
@@ -120,7 +120,7 @@ async def _until_idle(
     claim_until: float,
     has_more: Callable[[], Awaitable[bool]],
 ) -> None:
-    """Wait until nothing is due and nothing is in hand, or until it is time to stop."""
+    """Wait until nothing is due and nothing runs, or until it is time to stop."""
     clock = worker.engine.clock
     # A look at a database that is away takes longer than the time there is.
     with contextlib.suppress(TimeoutError):

@@ -35,7 +35,7 @@ DEFAULT_LANE = Lane("default")
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What enqueueing must know of a kind, whoever declared it."""
+    """What enqueueing must know of a kind, declared here or in another process."""
 
     lane: str
     priority: int

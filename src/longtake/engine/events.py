@@ -43,7 +43,7 @@ def is_held_up(tx: Transaction) -> bool:
     return tx.dialect == POSTGRESQL and bool(tx.sql(HELD_UP)[0][0])
 
 
-# What is numbered after every transaction of this server came from another server with a copy of the database: nobody
+# What is numbered after every transaction of this server came from another server with a copy of the database: no one
 # is to be waited for.
 HELD_UP = """
 SELECT EXISTS (

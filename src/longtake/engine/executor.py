@@ -95,7 +95,7 @@ class Executor:
         return len(self._jobs)
 
     def all(self) -> list[RunningJob]:
-        """Return what is in hand now."""
+        """Return the jobs that were claimed and have not ended."""
         return list(self._jobs.values())
 
     @property

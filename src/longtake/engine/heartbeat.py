@@ -59,7 +59,7 @@ class Heartbeat:
         self._worker = worker
 
     def beat_soon(self) -> None:
-        """Beat at once: somebody may have cancelled one of our jobs."""
+        """Beat at once: one of our jobs may have been cancelled."""
         self._now.set()
 
     def stop(self) -> None:
@@ -109,6 +109,6 @@ class Heartbeat:
         except TRANSIENT:
             raise
         except Exception as error:
-            # One settle that cannot be had must not cost the worker its heartbeat, and with it all other jobs.
+            # A settle that fails must not cost the worker its heartbeat, and with it all other jobs.
             log.exception("a wedged job could not be settled", action="abandon", job_id=job.id, job_kind=job.kind)
             return bool(run(finish, [unsettled(job, worker, redact_text(f"{type(error).__name__}: {error}"))]))

@@ -120,7 +120,7 @@ class Job:
         For a handler that reads before it calls. One whose kind `prepares` is begun early, and has to.
         """
         # Looked at again each time: timers of the event loop may be a little early.
-        while (wait := self.permitted_from - clock.monotonic()) > 0:  # noqa: ASYNC110 - nobody could tell of it
+        while (wait := self.permitted_from - clock.monotonic()) > 0:  # noqa: ASYNC110 - time passes without an event
             await asyncio.sleep(wait)
         return clock.monotonic() <= self.permitted_until
 
@@ -130,7 +130,7 @@ class Job:
         """Write about the middle of a run (a state, bytes done), fenced by the lease; at most once a second.
 
         Returns False when it was left out because the last one was less than a second ago; with `at_once`, for what
-        happens once and nobody may miss, it never is. Raises LeaseLost when the job is no longer ours: stop working on
+        happens once and must be seen, it never is. Raises LeaseLost when the job is no longer ours: stop working on
         it then.
         """
         if self.progress_writer is None:

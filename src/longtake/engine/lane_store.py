@@ -61,7 +61,7 @@ def pause_lane(tx: Transaction, name: str, reason: str | None = None) -> None:
 
 
 def pause_unpaused(tx: Transaction, name: str, reason: str) -> bool:
-    """Pause the lane if nobody has; say whether it stands still for this reason. Another's pause stays theirs."""
+    """Pause the lane unless it is paused; say whether it is paused for this reason. An earlier pause keeps its own."""
     unpaused = (lanes.c.name == name, lanes.c.paused.is_(False))
     tx.execute(update(lanes).where(*unpaused).values(paused=True, paused_reason=reason))
     return lane_view(tx, name).paused_reason == reason
@@ -94,7 +94,7 @@ def all_lanes(tx: Transaction) -> list[LaneView]:
 
 
 def lock_lane(tx: Transaction, name: str) -> LaneView | None:
-    """Return the lane if it may be claimed from and nobody else is claiming from it; it stays ours until commit.
+    """Return the lane, locked until the commit; None if it is paused or another transaction has locked it.
 
     Not in a transaction that stood still since it began: by its ``now()`` others' starts would lie far ahead, as if
     the clock had gone back.

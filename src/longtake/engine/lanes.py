@@ -5,7 +5,7 @@ when the next start would be due if all came evenly. With ``burst`` b and an emi
 ``period / (count - b + 1)`` no window of the period's length ever holds more than ``count`` starts.
 
 A permit is for the start of the call. The worker may start a little later than the permit says, so every limit is
-stretched by the permit's lifetime, and whoever is later than that gives its job back unspent.
+stretched by the permit's lifetime, and a job that starts later is given back unspent.
 """
 
 from __future__ import annotations

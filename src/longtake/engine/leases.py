@@ -2,7 +2,7 @@
 
 Two witnesses are needed before a worker counts as dead: the database's clock says that its lease is over, *and* its
 beat has not moved for a lease's length of the rescuer's own monotonic clock. So a clock that jumps forward kills
-nobody, and one that jumps back keeps nobody alive. Leases differ in length: each worker's row says how long its own is,
+no worker, and one that jumps back keeps none alive. Leases differ in length: each worker's row says how long its own is,
 and it is judged by that. On SQLite a new owner knows at once that all others are gone.
 """
 
@@ -96,8 +96,8 @@ def find_workers(tx: Transaction) -> tuple[list[WorkerState], int]:
 def is_alive(lease_left: float, incarnation: str | None, ours: str | None) -> bool:
     """Say whether a worker counts as alive: its lease runs, and its process can exist.
 
-    ``ours`` is the database's incarnation: where one process owns the database, workers of others are gone, whatever
-    their lease says. This is for showing; removing a worker takes two witnesses.
+    ``ours`` is the database's incarnation: where one process owns the database, workers of earlier
+    owners are gone even if their lease still runs. This is for showing; removing a worker takes two witnesses.
     """
     return lease_left > 0 and ours in {None, incarnation}
 
@@ -115,7 +115,7 @@ class Witness:
     def dead(self, seen: Sequence[WorkerState], myself: str) -> list[WorkerState]:
         """Return the others that both witnesses call dead.
 
-        Who could not look or beat lately is no judge: perhaps nobody could, and all get a lease's time again.
+        A rescuer that could not look or beat lately is no judge: perhaps no worker could. All get a lease's time again.
         """
         now = self._clock.monotonic()
         before, self._since = self._since, {}
@@ -133,7 +133,7 @@ class Witness:
             return True
         # More lease left than it is ever given: the database's clock went back, and says nothing.
         over_by_database = one.lease_left < 0 or one.lease_left > one.lease_seconds * 1.5
-        # Who looks and beats as rarely as a long lease allows may have missed that nobody could for a short one.
+        # A rescuer with a long lease looks rarely: it may have missed that no worker could beat for a short while.
         return over_by_database and now - self._since[one.id][1] >= max(one.lease_seconds, self._lease)
 
 

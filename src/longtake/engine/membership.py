@@ -1,4 +1,4 @@
-"""A worker's standing among the others: registered, kept alive by heartbeats, compared with what it has in hand."""
+"""A worker's membership: registered, kept alive by heartbeats, its leases compared with its running jobs."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Membership:
             self._loop.call_soon_threadsafe(self._compare, worker, pulse)
 
     def _compare(self, worker: str, pulse: Pulse) -> None:
-        """Compare what the database says we hold with what we have in hand."""
+        """Compare the leases in the database with the jobs that run here."""
         if worker != self.id:
             return
         if not pulse.alive:

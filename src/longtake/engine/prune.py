@@ -3,7 +3,7 @@
 Old rows are found along the primary keys, so that no index has to be kept for them while jobs end. Ids made by this
 program begin with the time: what was created before the day in question stands before it. Ids that a database makes
 by default (outside SQL, triggers) are random; those stand almost all after any time of this century, and are walked
-there. Each page is a transaction of its own, so nobody waits long behind one, and a kill loses nothing.
+there. Each page is a transaction of its own, so other writers never wait long, and a kill loses nothing.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def show_job(tx: Transaction, job_id: str) -> dict[str, Any]:
             f"There is no job {job_id!r}.", hint="`longtake jobs list` shows the newest; old ones are removed."
         )
     job = plain(row)
-    # A lease token is what lets a worker write: nobody else needs it.
+    # A lease token is what lets a worker write: it is shown to no one.
     job.pop("lease_token", None)
     return {
         "job": job,

@@ -37,7 +37,7 @@ WITH picked AS (
         JOIN lanes ON lanes.name = queue.lane AND NOT lanes.paused AND lanes.limited = %s
             AND coalesce(lanes.blocked_until <= longtake_now(), true)
         JOIN job_kinds ON job_kinds.name = queue.kind AND NOT job_kinds.paused
-        -- A worker that was taken for dead must not claim: its jobs would be nobody's.
+        -- A worker that was taken for dead must not claim: its jobs would belong to no worker.
         WHERE EXISTS (SELECT FROM workers WHERE workers.id = %s)
         ORDER BY place
     ) AS queue

@@ -33,7 +33,7 @@ OPEN_QUEUES = """
 SELECT lanes.name, job_kinds.name FROM lanes CROSS JOIN job_kinds
 WHERE NOT lanes.paused AND lanes.limited = ? AND NOT job_kinds.paused
   AND coalesce(lanes.blocked_until <= longtake_now(), 1)
-  -- A worker that was taken for dead must not claim: its jobs would be nobody's.
+  -- A worker that was taken for dead must not claim: its jobs would belong to no worker.
   AND EXISTS (SELECT 1 FROM workers WHERE workers.id = ?)
 """
 

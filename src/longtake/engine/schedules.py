@@ -61,7 +61,7 @@ class Schedule:
 
 
 def declare_schedules(tx: Transaction, declared: Sequence[Schedule]) -> None:
-    """Make or change the schedules; a paused one stays paused, a changed rhythm starts anew."""
+    """Make or change the schedules; a paused one stays paused, a changed interval starts again."""
     dialect = sqlite if tx.dialect == SQLITE else postgresql
     now = database_now(tx)
     for schedule in sorted(declared, key=lambda one: one.name):

@@ -56,7 +56,7 @@ def _settle(tx: Transaction, engine: Engine, verdicts: Sequence[Verdict]) -> Non
 
 
 def _slow_lanes(tx: Transaction, verdicts: Sequence[Verdict]) -> None:
-    """Slow each lane once, by the longest wait asked for; in one order everywhere, so that nobody deadlocks."""
+    """Slow each lane once, by the longest wait asked for; in one order everywhere, so that no two deadlock."""
     waits: dict[str, float] = {}
     for verdict in verdicts:
         seconds = verdict.slows_lane

@@ -84,7 +84,7 @@ def list_schedules(tx: Transaction) -> list[dict[str, Any]]:
 def list_workers(tx: Transaction, engine: Engine) -> list[dict[str, Any]]:
     """Return the workers with what each runs. One that is not alive is about to lose its jobs to another.
 
-    Where one process has the database to itself, workers of others are gone, whatever their lease says.
+    Where one process owns the database, workers of earlier owners are gone even if their lease still runs.
     """
     incarnation = engine.database.incarnation
     running = _running(tx).by_worker

@@ -58,7 +58,7 @@ jobs_ended = Table(
     Column("ended_at", Instant, nullable=False),
 )
 
-#: One row for each attempt that ended, whichever way; a snooze is not an attempt.
+#: One row for each attempt that ended; a snooze is not an attempt.
 job_attempts = Table(
     "job_attempts",
     metadata,
@@ -71,7 +71,7 @@ job_attempts = Table(
     Column("error", Json),
 )
 
-#: What triggers and other processes must know of a kind; written at start by whoever declares it.
+#: What triggers and other processes must know of a kind; written at start by the process that declares it.
 job_kinds = Table(
     "job_kinds",
     metadata,

@@ -20,7 +20,7 @@ CRASHES_BEFORE_ALONE = 2
 ERROR_TEXT_LIMIT = 2_000
 #: However long a server asks us to wait.
 RETRY_AFTER_LONGEST = 86_400.0
-#: How long a job waits whose effects nobody could write, not even those of its failure.
+#: How long a job waits when neither its effects nor those of its failure could be written.
 UNSETTLED_SECONDS = 300.0
 
 

@@ -73,7 +73,7 @@ class Worker:
         return self.membership.id
 
     async def run(self) -> None:
-        """Work until :meth:`stop` is called; then finish or give back what is in hand, and return."""
+        """Work until :meth:`stop` is called; then finish or give back the running jobs, and return."""
         self._loop = asyncio.get_running_loop()
         await self._join()
         if not self.joined:
@@ -105,11 +105,11 @@ class Worker:
 
     @property
     def busy(self) -> bool:
-        """Say whether anything is in hand, about to be, or not yet written."""
+        """Say whether any job runs, is about to, or waits to be written."""
         return bool(len(self.executor) or self.reserved or self.completer.waiting)
 
     def room(self) -> int:
-        """Return how many more jobs may be taken in hand."""
+        """Return how many more jobs may run."""
         if self.stopping or self.executor.reserved_for_suspect:
             return 0
         return max(self.concurrency - len(self.executor) - self.reserved, 0)
@@ -127,7 +127,7 @@ class Worker:
 
     async def _pump(self) -> None:
         """Exchange what is finished for what is next, again and again."""
-        # Also while a claim is under way, of whichever lane: what it brings after the stop has to be given back.
+        # Also while a claim is under way in any lane: what it brings after the stop has to be given back.
         while not (self.stopping and not self.busy):
             await self.timer.until_something_to_do(has_room=self.room() > 0)
             await self.timer.gather(len(self.executor))
