@@ -1,4 +1,4 @@
-"""Hints that something changed, so that no one has to wait for the next poll. They may be lost: polling is the truth."""
+"""Hints that something changed, which save the wait for the next poll. They may be lost: polling is the truth."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ GRACE_LONGEST = 30.0
 FAREWELL_SECONDS = 1.0
 LOOK_SECONDS = 0.1
 POLL_SECONDS = 0.5
-#: A dead worker is rescued by a worker that has watched it for its lease's length. Ours must fit into the time that a call
-#: like this one has: where no worker stays, only such calls can rescue what one of them left.
+#: A dead worker is rescued by one that has watched it for its lease's length. Ours must fit into the time of a call
+#: like this one: where no worker stays, only such calls can rescue what one of them left.
 LEASE_PART = 0.6
 LEASE_SHORTEST = 5.0
 #: Nobody needs to know more exactly how many more than this wait.

@@ -2,8 +2,8 @@
 
 Two witnesses are needed before a worker counts as dead: the database's clock says that its lease is over, *and* its
 beat has not moved for a lease's length of the rescuer's own monotonic clock. So a clock that jumps forward kills
-no worker, and one that jumps back keeps none alive. Leases differ in length: each worker's row says how long its own is,
-and it is judged by that. On SQLite a new owner knows at once that all others are gone.
+no worker, and one that jumps back keeps none alive. Leases differ in length: each worker's row says how long its own
+is, and it is judged by that. On SQLite a new owner knows at once that all others are gone.
 """
 
 from __future__ import annotations
