@@ -6,7 +6,7 @@ Each has a stable ``code``, a sentence that names what was wrong, and a ``hint``
     ├── SettingsError                 SETTINGS_INVALID
     ├── DatabaseError
     │   ├── DatabaseUnavailable       DATABASE_UNAVAILABLE     cannot be reached now; trying again is right
-    │   │   ├── DatabaseBusy          DATABASE_BUSY            too much is waiting, or somebody holds the lock
+    │   │   ├── DatabaseBusy          DATABASE_BUSY            too much is waiting, or the lock is taken
     │   │   ├── DatabaseFull          DATABASE_FULL            no room on the disk
     │   │   └── DatabaseRefused       DATABASE_REFUSED         it is there, and does not let this role in
     │   ├── DatabaseReadOnly          DATABASE_READ_ONLY       a standby, or a file without write permission
@@ -20,7 +20,7 @@ Each has a stable ``code``, a sentence that names what was wrong, and a ``hint``
     │   └── InvalidActionArgument     ACTION_ARGUMENT_INVALID  an argument of an operator action is wrong
     ├── ServerError
     │   ├── ServerUnreachable         SERVER_UNREACHABLE       no server answers where one should
-    │   ├── CannotListen              LISTEN_FAILED            the address or port cannot be had
+    │   ├── CannotListen              LISTEN_FAILED            the address or port is not available
     │   └── ProcessFailed             PROCESS_FAILED           a part of the process ended by itself
     ├── InvalidApplication            APP_INVALID              --app names something that cannot be used
     ├── InvalidText                   TEXT_INVALID             too long, too short, or with control characters
@@ -35,9 +35,9 @@ Each has a stable ``code``, a sentence that names what was wrong, and a ``hint``
     │   ├── Unauthorized              UNAUTHORIZED             no token or key, or one that is not valid
     │   ├── Forbidden                 FORBIDDEN                a valid one that may not do this
     │   ├── RateLimited               RATE_LIMITED             too many requests of one user, or refusals of one address
-    │   ├── KeySetUnavailable         KEY_SET_UNAVAILABLE      the keys that tokens are checked with cannot be had
+    │   ├── KeySetUnavailable         KEY_SET_UNAVAILABLE      the keys that tokens are checked with were not fetched
     │   ├── AuthenticationRequired    AUTHENTICATION_REQUIRED  an open address without configured keys
-    │   └── TokensElsewhere           TOKENS_ELSEWHERE         tokens are made by somebody else
+    │   └── TokensElsewhere           TOKENS_ELSEWHERE         tokens are made elsewhere
     ├── VaultError
     │   ├── SecretFileUnusable        SECRET_FILE_UNUSABLE     secret.key is readable by others, or damaged
     │   └── VaultKeyWrong             VAULT_KEY_WRONG          a stored secret cannot be opened
@@ -73,7 +73,7 @@ Each has a stable ``code``, a sentence that names what was wrong, and a ``hint``
     │   ├── ResultNotCopied           RESULT_NOT_COPIED        a copy failed; the next may succeed
     │   │   ├── SourceGone            SOURCE_GONE              the provider's address has ended
     │   │   └── SourceUnknown         SOURCE_UNKNOWN           the provider cannot be asked for another
-    │   ├── AssetGone                 ASSET_GONE               it was there, and cannot be had any more
+    │   ├── AssetGone                 ASSET_GONE               its file is gone
     │   ├── TooManyImports            IMPORTS_TOO_MANY         as many are being brought in as one user may have
     │   ├── ImportFileInvalid         IMPORT_FILE_INVALID      a list of files that cannot be understood
     │   └── LinkInvalid               LINK_INVALID             a signed link that is expired or was changed
@@ -94,7 +94,7 @@ Each has a stable ``code``, a sentence that names what was wrong, and a ``hint``
     │   └── IdempotencyKeyInUse       IDEMPOTENCY_KEY_IN_USE   the first request is not finished
     ├── CatalogueError
     │   ├── InvalidTitle              TITLE_INVALID            no Bangumi id and no name, or a field that is wrong
-    │   └── PosterError                                        a poster could not be had
+    │   └── PosterError                                        a poster could not be fetched
     │       ├── PosterUnreachable     POSTER_UNREACHABLE       the request failed
     │       ├── PosterStatus          POSTER_HTTP_STATUS       an answer that is no picture
     │       ├── PosterBroken          POSTER_BROKEN            not a whole picture

@@ -30,7 +30,7 @@ class RateLimited(AccountError):
 
 
 class KeySetUnavailable(AccountError):
-    """The keys that tokens are checked with could not be had yet, so no token can be checked."""
+    """The keys that tokens are checked with have not been fetched yet."""
 
     code = "KEY_SET_UNAVAILABLE"
     default_hint = "Look at what LONGTAKE_JWT_JWKS names; it is tried again at most once a minute."
@@ -44,7 +44,7 @@ class AuthenticationRequired(AccountError):
 
 
 class TokensElsewhere(AccountError):
-    """Tokens are made by whoever holds the private keys of LONGTAKE_JWT_JWKS, not here."""
+    """Tokens are made by the owner of the private keys of LONGTAKE_JWT_JWKS, not here."""
 
     code = "TOKENS_ELSEWHERE"
     default_hint = "Ask there for a token, or make an API key with `longtake keys create`."
@@ -57,7 +57,7 @@ class VaultError(LongtakeError):
 
 
 class SecretFileUnusable(VaultError):
-    """The file with this machine's secret is readable by others, damaged, or cannot be had."""
+    """The file with this machine's secret is readable by others, damaged, or cannot be read."""
 
     code = "SECRET_FILE_UNUSABLE"
 
@@ -68,5 +68,5 @@ class VaultKeyWrong(VaultError):
     code = "VAULT_KEY_WRONG"
     default_hint = (
         "Set LONGTAKE_MASTER_KEY (or LONGTAKE_SECRET_KEY, or bring back secret.key) to what it was when the secret was"
-        " stored. If that is lost: `longtake secrets remove NAME`, then set it anew."
+        " stored. If that is lost: `longtake secrets remove NAME`, then set it again."
     )

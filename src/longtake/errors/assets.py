@@ -49,7 +49,7 @@ class SourceUnknown(ResultNotCopied):
 
 
 class AssetGone(AssetError):
-    """The asset was there, but its file cannot be had any more."""
+    """The asset exists, but its file is gone."""
 
     code = "ASSET_GONE"
 

@@ -1,4 +1,4 @@
-"""Of the catalogue: titles, and the posters that could not be had, told apart by what went wrong."""
+"""Errors of the catalogue: titles, and posters that could not be fetched, by what went wrong."""
 
 from longtake.errors.base import LongtakeError
 
@@ -17,7 +17,7 @@ class InvalidTitle(CatalogueError):
 
 
 class PosterError(CatalogueError):
-    """A poster could not be had."""
+    """A poster could not be fetched."""
 
     code = "POSTER_ERROR"
     #: Asking again within minutes would not help.

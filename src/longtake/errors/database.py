@@ -17,7 +17,7 @@ class DatabaseUnavailable(DatabaseError):
 
 
 class DatabaseBusy(DatabaseUnavailable):
-    """More is waiting for the database than it can take, or somebody holds its lock."""
+    """More is waiting for the database than it can take, or another transaction holds its lock."""
 
     code = "DATABASE_BUSY"
     default_hint = "Try again in a few seconds. If it stays so, look for a long transaction in another program."

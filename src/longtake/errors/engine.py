@@ -75,4 +75,4 @@ class LeaseLost(EngineError):
     """The job is no longer ours: it was cancelled, or rescued from a worker that seemed dead."""
 
     code = "LEASE_LOST"
-    default_hint = "Stop working on this job: whatever it would write is refused."
+    default_hint = "Stop working on this job: what it would write is refused."

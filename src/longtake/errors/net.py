@@ -6,7 +6,7 @@ from longtake.errors.base import LongtakeError
 
 
 class NetError(LongtakeError):
-    """A request to somebody else's server failed. `sent` is False only if the server cannot have seen it."""
+    """A request to another server failed. `sent` is False only if the server cannot have seen it."""
 
     code = "NET_ERROR"
 

@@ -1,4 +1,4 @@
-"""Of requests whatever they are for: texts, cursors, streams, amounts."""
+"""Errors of any request: texts, cursors, streams, amounts."""
 
 from longtake.errors.base import LongtakeError
 
@@ -13,14 +13,14 @@ class InvalidCursor(LongtakeError):
     """Where to go on is not something that a list or a stream has given."""
 
     code = "CURSOR_INVALID"
-    default_hint = "Send `next` of the page before as it is, or leave `before` out to begin anew."
+    default_hint = "Send `next` of the page before as it is, or leave `before` out to start from the first page."
 
 
 class TooManyStreams(LongtakeError):
     """As many streams of events are open as one user, or this server, may have."""
 
     code = "STREAMS_TOO_MANY"
-    default_hint = "Close those that nobody looks at; one stream brings all events of a user."
+    default_hint = "Close streams that are not in use; one stream brings all events of a user."
 
 
 class CreditsError(LongtakeError):

@@ -42,7 +42,7 @@ class ServerUnreachable(ServerError):
 
 
 class CannotListen(ServerError):
-    """The address or port cannot be had."""
+    """The address or port is not available."""
 
     code = "LISTEN_FAILED"
     default_hint = "Choose another with --host and --port, or stop the program that has it."

@@ -1,6 +1,6 @@
 """The application: what is declared, and the engine made of it.
 
-Nothing is found by import or decorator. The built-in kinds are declared here; a program of one's own declares its
+Nothing is found by import or decorator. The built-in kinds are declared here; your own program declares its
 kinds in a function that ``longtake serve --app module:function`` calls::
 
     def register(application: Application) -> None:

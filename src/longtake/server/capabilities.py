@@ -265,6 +265,6 @@ class Capabilities:
         return any(provider.download_headers(url) for provider in self.providers.values())
 
     def _callback_url(self, task: Task) -> str | None:
-        """Return where the provider may tell of the task; None when nobody outside can reach us."""
+        """Return where the provider may tell of the task; None when we have no public address."""
         base = self.settings.public_url.rstrip("/")
         return f"{base}/v1/callbacks/{task.provider}?reference={task.reference}" if base else None

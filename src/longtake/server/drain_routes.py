@@ -62,7 +62,7 @@ class Processed(BaseModel):
 
 @dataclass
 class Processing:
-    """Everything the route needs. An empty secret: there is nothing to be had here."""
+    """Everything the route needs. Without a secret the route answers 404."""
 
     engine: Engine
     secret: SecretStr
@@ -73,7 +73,7 @@ class Processing:
     under_way: int = field(default=0)
 
     def admit(self, accounts: Authenticator, address: str, shown: str | None) -> None:
-        """Let in who knows the secret; without one nobody learns that there could be anything here."""
+        """Require the shared secret. Answer 404 when none is configured."""
         secret = self.secret.get_secret_value()
         if not secret:
             raise NotFound("Nothing is processed by request here.", hint="LONGTAKE_INTERNAL_SECRET turns it on.")

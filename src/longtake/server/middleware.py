@@ -1,4 +1,4 @@
-"""What holds for every request: an id, the right host, a bounded body, one log line, and an answer whatever happens."""
+"""Middleware: gives every request an id, the right host, a bounded body, one log line, and an answer in any case."""
 
 import ipaddress
 import re

@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 def open_for_service(settings: Settings, owner: str) -> Database:
     """Open the database for a server or worker.
 
-    A SQLite file is made and migrated by itself: one process owns it, so nobody else can be surprised. A PostgreSQL
+    A SQLite file is made and migrated by itself: one process owns it, so no other is affected. A PostgreSQL
     database may be shared with other versions of this program; there a person decides when to migrate.
     """
     if is_sqlite(settings.database_url):

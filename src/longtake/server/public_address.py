@@ -25,7 +25,7 @@ async def check_public_address(client: HttpClient, database: Database, public_ur
         answer = await client.request("GET", f"{public_url.rstrip('/')}/healthz", seconds=SECONDS)
         found = "" if answer.status == HTTP_OK else f"it answered {answer.status}"
     except AddressRefused:
-        # A private address that requests may not go to: whoever set it has a network of their own.
+        # A private address that requests may not go to: the operator who set it uses a private network.
         return
     except NetError as error:
         found = error.message

@@ -46,7 +46,7 @@ def run_server(settings: Settings, *, with_worker: bool = True) -> None:
 
 
 def require_keys_for_open_address(settings: Settings) -> None:
-    """Refuse to let others in with a secret that nobody chose on purpose."""
+    """Refuse to listen beyond this machine with keys that were never configured."""
     configured = settings.jwt_jwks or settings.jwt_secret.get_secret_value()
     if not configured and not is_loopback_name(settings.host):
         raise AuthenticationRequired(
@@ -56,7 +56,7 @@ def require_keys_for_open_address(settings: Settings) -> None:
 
 @contextlib.contextmanager
 def listen(host: str, port: int) -> Iterator[socket.socket]:
-    """Take the port; connections wait from here on until somebody answers them."""
+    """Take the port; connections wait from here on until the server answers them."""
     try:
         family, kind, protocol, _name, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
@@ -101,7 +101,7 @@ async def _serve(application: Application, listener: socket.socket, *, with_work
 
 
 async def _accounts(application: Application) -> Authenticator:
-    """Have users' keys ready; they may have to be fetched from whoever issues their tokens."""
+    """Return the authenticator, with the keys of users' tokens fetched from their issuer where that is configured."""
     authenticator = build_authenticator(
         application.settings,
         application.database,

@@ -106,6 +106,6 @@ async def show_snapshot(generation: Generation, found: Snapshot, begun: Beginnin
 def begin(tx: Transaction) -> Beginning:
     """Return the time by the clock that tasks' times are of, and the cursor.
 
-    Asked before the rest, so that all until then is in it, and whatever is not is an event after the cursor.
+    Read before the rest: what the snapshot misses is an event after the cursor.
     """
     return Beginning(tx.execute(select(NOW)).scalar_one(), current_cursor(tx))

@@ -122,7 +122,7 @@ def check_address_ranges(text: str) -> str:
 
 
 def address_ranges(text: str) -> list[str]:
-    """Return the ranges of a checked list, with what `loopback` stands for."""
+    """Return the ranges of a checked list, with `loopback` replaced by its ranges."""
     words = listed(text)
     return [word for word in words if word != LOOPBACK] + (["127.0.0.0/8", "::1"] if LOOPBACK in words else [])
 

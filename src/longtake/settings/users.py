@@ -1,4 +1,4 @@
-"""Who is let in, and how much one may ask for."""
+"""Who may use the service, and how much each user may ask for."""
 
 from pydantic import BaseModel, Field, SecretStr, ValidationInfo, field_validator
 
@@ -6,7 +6,7 @@ from longtake.settings.secrets import check_key_set, check_master_keys, check_se
 
 
 class UserSettings(BaseModel):
-    """Who is let in, and how much one may ask for."""
+    """Who may use the service, and how much each user may ask for."""
 
     secret_key: SecretStr = Field(
         default=SecretStr(""),

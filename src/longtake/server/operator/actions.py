@@ -20,7 +20,7 @@ class Action:
     #: module:function in this folder, imported when asked for: a command needs one of them, not all they stand on.
     place: str
     writes: bool = False
-    #: Needs the scope `admin` when asked over HTTP by somebody other than the server's own commands.
+    #: Needs the scope `admin` when asked over HTTP by anyone but the server's own commands.
     for_admins: bool = False
     #: What the function takes after transaction and engine, by name: parts of the process such as the vault.
     services: tuple[str, ...] = ()

@@ -26,7 +26,7 @@ async def perform(
 ) -> dict[str, Any]:
     """Do it, or raise one of Longtake's errors; nothing is half done.
 
-    `services` has what an action may ask for. `by` is the user who asks; None means whoever holds the machine.
+    `services` has what an action may ask for. `by` is the user who asks; None means a command on this machine.
     """
     action = find_action(name)
     checked = check_arguments(action, arguments)
