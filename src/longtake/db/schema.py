@@ -9,6 +9,20 @@ from sqlalchemy import TextClause, text
 from longtake.db.dialects import POSTGRESQL
 
 REFUSE_FUNCTION = "longtake_append_only"
+_MILLIS = "(CAST(strftime('%s', 'now') AS integer) * 1000 + CAST(substr(strftime('%f', 'now'), 4) AS integer))"
+#: A UUIDv7 in plain SQL, for rows that triggers and other programs write.
+SQLITE_NEW_ID = (
+    f"lower(printf('%08x-%04x', {_MILLIS} >> 16, {_MILLIS} & 65535) || '-7' || substr(hex(randomblob(2)), 2)"
+    " || '-a' || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6)))"
+)
+#: The same on PostgreSQL, where older servers have no function of their own for it.
+POSTGRESQL_NEW_ID = """
+CREATE FUNCTION longtake_new_id() RETURNS uuid LANGUAGE sql VOLATILE RETURN (
+    SELECT (lpad(to_hex(((now.us / 1000) << 16) | 28672 | (((now.us % 1000) << 12) / 1000)), 16, '0')
+            || right(replace(gen_random_uuid()::text, '-', ''), 16))::uuid
+    FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS us) AS now
+)
+"""
 
 
 def is_postgresql() -> bool:
@@ -22,13 +36,8 @@ def now_default() -> TextClause:
 
 
 def uuid_default() -> TextClause:
-    """Return the default for identifiers."""
-    if is_postgresql():
-        return text("gen_random_uuid()")
-    return text(
-        "(lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-a'"
-        " || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6))))"
-    )
+    """Return the default for identifiers: they sort among those of ``longtake.clock.new_id`` by when they were made."""
+    return text("longtake_new_id()" if is_postgresql() else f"({SQLITE_NEW_ID})")
 
 
 def partial_index(name: str, table: str, columns: list[str], where: str, *, unique: bool = False) -> None:

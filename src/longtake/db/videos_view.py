@@ -7,6 +7,7 @@ The address of a result is its provider's.
 """
 
 from longtake.db.media_triggers import SEARCH_PATH, SQLITE_NOW, sqlite_moment
+from longtake.db.schema import SQLITE_NEW_ID
 
 #: The view's names of what Longtake alone writes.
 _OURS = (
@@ -91,10 +92,6 @@ def _begin_anew(differs: str, completed_at: str, condition: str = "") -> str:
 
 # -- SQLite ----------------------------------------------------------------------------------------------------------
 
-_SQLITE_ID = (
-    "lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-a'"
-    " || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6)))"
-)
 _SQLITE_CHANGED = " OR ".join(f"NEW.{name} IS NOT OLD.{name}" for name in (*_FIXED, *_OURS))
 _SQLITE_RESULT = "(NEW.video_url IS NOT OLD.video_url AND (SELECT role FROM assets WHERE id = OLD.id) = 'result')"
 #: NULL on either side makes no new file: nothing was there, or nothing is any more.
@@ -110,7 +107,7 @@ SQLITE_VIDEOS = (
 CREATE TRIGGER videos_insert INSTEAD OF INSERT ON videos BEGIN
     SELECT RAISE(ABORT, '{_REFUSED}') WHERE NOT ({_NOTHING_OF_OURS});
     INSERT INTO assets (id, user_id, role, kind, title, status, source_url, thumbnail_url, created_at, completed_at)
-    VALUES (coalesce(lower(NEW.id), {_SQLITE_ID}), NEW.user_id, 'import', 'video', NEW.title,
+    VALUES (coalesce(lower(NEW.id), {SQLITE_NEW_ID}), NEW.user_id, 'import', 'video', NEW.title,
             coalesce(NEW.status, 'pending'), NEW.video_url, NEW.thumbnail_url,
             coalesce({sqlite_moment("NEW.created_at")}, {SQLITE_NOW}), {sqlite_moment("NEW.completed_at")});
 END""",
@@ -141,7 +138,7 @@ BEGIN
     IF NOT ({_NOTHING_OF_OURS}) THEN
         RAISE EXCEPTION '{_REFUSED}' USING ERRCODE = 'insufficient_privilege';
     END IF;
-    NEW.id := coalesce(NEW.id, gen_random_uuid());
+    NEW.id := coalesce(NEW.id, longtake_new_id());
     NEW.status := coalesce(NEW.status, 'pending');
     NEW.created_at := coalesce(NEW.created_at, longtake_now());
     INSERT INTO assets (id, user_id, role, kind, title, status, source_url, thumbnail_url, created_at, completed_at)

@@ -17,7 +17,7 @@ from sqlalchemy import (
 )
 
 from longtake.db.dialects import POSTGRESQL, Identifier, Instant, Json
-from longtake.db.schema import now_default, uuid_default
+from longtake.db.schema import POSTGRESQL_NEW_ID, now_default, uuid_default
 
 revision = "0001"
 down_revision = None
@@ -33,6 +33,7 @@ def upgrade() -> None:
         # Every statement asks this function for the time. PostgreSQL inlines it, so it costs nothing and hides no
         # index; tests put another in its place. It begins with our name because it lives beside others' functions.
         op.execute("CREATE FUNCTION longtake_now() RETURNS timestamptz LANGUAGE sql STABLE RETURN pg_catalog.now()")
+        op.execute(POSTGRESQL_NEW_ID)
     _jobs()
     _history()
     _coordination()
@@ -50,6 +51,7 @@ def downgrade() -> None:
         op.drop_table(table)
     if op.get_bind().dialect.name == POSTGRESQL:
         op.execute("DROP FUNCTION longtake_events_append_only()")
+        op.execute("DROP FUNCTION longtake_new_id()")
         op.execute("DROP FUNCTION longtake_now()")
 
 
