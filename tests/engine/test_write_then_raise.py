@@ -46,18 +46,22 @@ class ForgetfulDatabase(Database):
         self._after = after
         self._random = random.Random(seed)
 
-    async def run(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None) -> R:
+    async def run(
+        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None, **named: Any
+    ) -> R:
         self._maybe_fail(after=False)
-        answer = await self.inner.run(function, *arguments, as_user=as_user)
+        answer = await self.inner.run(function, *arguments, as_user=as_user, **named)
         self._maybe_fail(after=True)
         return answer
 
-    async def read(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None) -> R:
-        return await self.inner.read(function, *arguments, as_user=as_user)
+    async def read(
+        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None, **named: Any
+    ) -> R:
+        return await self.inner.read(function, *arguments, as_user=as_user, **named)
 
-    def run_blocking(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts) -> R:
+    def run_blocking(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, **named: Any) -> R:
         self._maybe_fail(after=False)
-        answer = self.inner.run_blocking(function, *arguments)
+        answer = self.inner.run_blocking(function, *arguments, **named)
         self._maybe_fail(after=True)
         return answer
 

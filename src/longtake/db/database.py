@@ -1,8 +1,8 @@
 """What every database offers: plain functions, run in one transaction each.
 
-``await database.run(function, *arguments)`` calls ``function(tx, *arguments)`` in a write transaction and answers
-after its commit. The function may be called again after a lost connection, so it must not have effects outside
-the database; ids and times it needs are made before.
+``await database.run(function, *arguments, **named)`` calls ``function(tx, *arguments, **named)`` in a write transaction
+and answers after its commit. The function may be called again after a lost connection, so it must not have effects
+outside the database; ids and times it needs are made before.
 """
 
 from __future__ import annotations
@@ -87,6 +87,11 @@ class Transaction:
                 structlog.get_logger(__name__).exception("a callback after the commit failed", action="after_commit")
 
 
+def with_named(function: Callable[..., R], named: Mapping[str, Any]) -> Callable[..., R]:
+    """Return the function with its named arguments filled in."""
+    return partial(function, **named) if named else function
+
+
 class Database(ABC):
     """SQLite or PostgreSQL; open one with :func:`longtake.db.open_database`."""
 
@@ -96,15 +101,19 @@ class Database(ABC):
     incarnation: str | None = None
 
     @abstractmethod
-    async def run(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None) -> R:
+    async def run(
+        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None, **named: Any
+    ) -> R:
         """Call the function in one write transaction; answer after the commit, raise if nothing was written."""
 
     @abstractmethod
-    async def read(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None) -> R:
+    async def read(
+        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None, **named: Any
+    ) -> R:
         """Call the function in a read-only transaction that sees one moment's state."""
 
     @abstractmethod
-    def run_blocking(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts) -> R:
+    def run_blocking(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, **named: Any) -> R:
         """Do the same from a thread that may wait: heartbeats, the command line.
 
         It never queues behind the other callers' work on PostgreSQL: it has a connection of its own.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 import psycopg
 import sqlalchemy.exc
 
-from longtake.db.database import Database, Transaction
+from longtake.db.database import Database, Transaction, with_named
 from longtake.db.dialects import POSTGRESQL
 from longtake.db.postgresql_errors import is_lost, is_repeatable, translate
 from longtake.db.postgresql_session import CommitUnknown, Session, SessionOptions
@@ -52,15 +52,19 @@ class PostgresqlDatabase(Database):
         self._urgent_lock = threading.Lock()
         self._closed = False
 
-    async def run(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None) -> R:
-        return await self._in_thread(function, arguments, as_user, read_only=False)
+    async def run(
+        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None, **named: Any
+    ) -> R:
+        return await self._in_thread(with_named(function, named), arguments, as_user, read_only=False)
 
-    async def read(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None) -> R:
-        return await self._in_thread(function, arguments, as_user, read_only=True)
+    async def read(
+        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None, **named: Any
+    ) -> R:
+        return await self._in_thread(with_named(function, named), arguments, as_user, read_only=True)
 
-    def run_blocking(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts) -> R:
+    def run_blocking(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, **named: Any) -> R:
         with self._urgent_lock:
-            return self._persist(self._urgent, function, arguments, None, read_only=False)
+            return self._persist(self._urgent, with_named(function, named), arguments, None, read_only=False)
 
     def close(self) -> None:
         if self._closed:

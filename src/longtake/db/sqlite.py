@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 from longtake.clock import Clock, SystemClock, new_id
-from longtake.db.database import Database, Transaction
+from longtake.db.database import Database, Transaction, with_named
 from longtake.db.dialects import SQLITE
 from longtake.db.group_commit import GroupCommit, Waiting
 from longtake.db.ownership import FileOwnership
@@ -60,20 +60,24 @@ class SqliteDatabase(Database):
         self._reading = threading.local()
         self._reader_connections: list[SqliteConnection] = []
 
-    async def run(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None) -> R:
+    async def run(
+        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None, **named: Any
+    ) -> R:
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        self._group_commit.submit(Waiting(function, arguments, as_user, future))
+        self._group_commit.submit(Waiting(with_named(function, named), arguments, as_user, future))
         return await future
 
-    async def read(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None) -> R:
+    async def read(
+        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None, **named: Any
+    ) -> R:
         if self._closed:
             raise DatabaseUnavailable("The database is closed.")
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._readers, self._read, function, arguments, as_user)
+        return await loop.run_in_executor(self._readers, self._read, with_named(function, named), arguments, as_user)
 
-    def run_blocking(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts) -> R:
+    def run_blocking(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, **named: Any) -> R:
         future: Future[R] = Future()
-        self._group_commit.submit(Waiting(function, arguments, None, future))
+        self._group_commit.submit(Waiting(with_named(function, named), arguments, None, future))
         return future.result()
 
     def close(self) -> None:
