@@ -25,9 +25,12 @@ async def test_named_arguments_reach_the_function(noted: Database) -> None:
     def add_all(tx: Transaction, *numbers: int, plus: int = 0) -> list[int]:
         return [add_note(tx, number + plus) for number in numbers]
 
+    def read_repeated(tx: Transaction, *, times: int = 1) -> list[int]:
+        return read_notes(tx) * times
+
     assert await noted.run(add_all, 1, 2, plus=10) == [11, 12]
     assert noted.run_blocking(add_all, 3, plus=10) == [13]
-    assert await noted.read(lambda tx, *, times: read_notes(tx) * times, times=2) == [11, 12, 13] * 2
+    assert await noted.read(read_repeated, times=2) == [11, 12, 13] * 2
 
 
 async def test_an_exception_rolls_back_and_reaches_the_caller_as_it_is(noted: Database) -> None:
