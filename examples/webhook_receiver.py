@@ -18,7 +18,7 @@ class Receiver(BaseHTTPRequestHandler):
         except WebhookVerificationError:
             self.send_response(401)
         else:
-            print(self.headers["webhook-id"], event["type"], event["data"]["id"], flush=True)  # noqa: T201
+            print(self.headers["webhook-id"], event["type"], event["data"]["id"], flush=True)
             self.send_response(204)
         self.end_headers()
 
