@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from bench.million_rows import AWAY, HEAVY
 
 if TYPE_CHECKING:
-    from longtake.capabilities.generation.views import Task
+    from longtake.capabilities.generation.tables import Task
     from longtake.db import Transaction
     from longtake.server.application import Application
 
@@ -71,8 +71,8 @@ def of_lists(known: Known) -> dict[str, Question]:
 def of_routes(known: Known) -> dict[str, Question]:
     """Return what other routes ask, and what comes with a request that is written."""
     from longtake.capabilities.generation.callbacks import find_addressee
-    from longtake.capabilities.generation.new_task import COUNT
     from longtake.capabilities.generation.queries import get_task, unfinished_tasks
+    from longtake.capabilities.generation.tasks import COUNT
     from longtake.http.idempotency import FIND
     from longtake.server.snapshot import take_snapshot
     from longtake.services.assets import assets_of_tasks

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.capabilities.generation.cancellation import cancel_task
-from longtake.capabilities.generation.new_task import Limits, NewTask, create_task
 from longtake.capabilities.generation.queries import Filter
+from longtake.capabilities.generation.tasks import NewTask, TaskLimits, cancel_task, create_task
 from longtake.capabilities.generation.validation import check_request
 from longtake.errors import (
     IdempotencyKeyReused,
@@ -139,7 +138,7 @@ async def test_a_reference_that_is_not_ours_is_refused(studio: Studio) -> None:
 
 async def test_one_user_cannot_have_more_under_way_than_allowed(studio: Studio) -> None:
     model = studio.generation.offer.models["nano-banana"]
-    limits = Limits(unfinished=2, queue_seconds=60)
+    limits = TaskLimits(unfinished=2, queue_seconds=60)
     for number in range(3):
         new = NewTask.of(USER, check_request(model, "fox", {}, [], None), "default", None)
         if number == 2:

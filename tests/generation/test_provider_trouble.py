@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import text
 
-from longtake.capabilities.generation.cancellation import cancel_task
+from longtake.capabilities.generation.tasks import cancel_task
 from longtake.engine.lane_store import all_lanes, pause_lane
 from tests.engine.stage import finish
 from tests.generation.studio import CREDITS, USER

@@ -17,10 +17,8 @@ from longtake.capabilities.generation.account_removal import Leaving
 from longtake.capabilities.generation.deadlines import Sweeping
 from longtake.capabilities.generation.estimates import Estimates
 from longtake.capabilities.generation.health_alerts import Checking
-from longtake.capabilities.generation.lost_results import refund_lost
 from longtake.capabilities.generation.lost_submits import Attaching
 from longtake.capabilities.generation.models import load_models
-from longtake.capabilities.generation.new_task import Limits
 from longtake.capabilities.generation.outlook import Outlooks
 from longtake.capabilities.generation.poll import Polling
 from longtake.capabilities.generation.references import ReferenceLoader
@@ -28,8 +26,9 @@ from longtake.capabilities.generation.retention import Retention
 from longtake.capabilities.generation.service import Generation
 from longtake.capabilities.generation.sources import Sources
 from longtake.capabilities.generation.submit import Submitting
+from longtake.capabilities.generation.tables import Task
+from longtake.capabilities.generation.tasks import TaskLimits, refund_lost
 from longtake.capabilities.generation.validation import Offer
-from longtake.capabilities.generation.views import Task
 from longtake.capabilities.generation.watch import Watch
 from longtake.capabilities.media.cloudflare import CloudflareFrames
 from longtake.capabilities.media.imports import Adding
@@ -230,7 +229,7 @@ class Capabilities:
             engine=engine,
             offer=Offer(self.models, self.providers),
             providers=self.providers,
-            limits=Limits(settings.unfinished_tasks, settings.queue_seconds),
+            limits=TaskLimits(settings.unfinished_tasks, settings.queue_seconds),
             watch=Watch(database, self.clock, self.feed),
             estimates=estimates,
             outlooks=Outlooks(database, self.clock, estimates),

@@ -13,10 +13,9 @@ from typing import Any
 
 from sqlalchemy import Column, delete, select
 
-from longtake.capabilities.generation.endings import Unsuccessful, end_tasks
-from longtake.capabilities.generation.kinds import DELETE_ACCOUNT, OF_A_TASK
 from longtake.capabilities.generation.removal import PAGE, remove_tasks
-from longtake.capabilities.generation.tables import IS_UNFINISHED, tasks
+from longtake.capabilities.generation.tables import DELETE_ACCOUNT, IS_UNFINISHED, TASK_KINDS, tasks
+from longtake.capabilities.generation.tasks import Unsuccessful, end_tasks
 from longtake.db import Database, Transaction
 from longtake.engine.control import cancel_of_subject
 from longtake.engine.engine import Engine
@@ -68,7 +67,7 @@ def _end_tasks(tx: Transaction, _engine: Engine, user_id: str, before: datetime)
     """Cancel what is under way, as its user could: holds are released before their tasks go."""
     found = _page(tx, tasks.c.id, tasks.c.user_id == user_id, IS_UNFINISHED, tasks.c.created_at <= before)
     for task_id in found:
-        cancel_of_subject(tx, task_id, OF_A_TASK, "its user has left")
+        cancel_of_subject(tx, task_id, TASK_KINDS, "its user has left")
     end_tasks(tx, unsuccessful=[Unsuccessful(one, "cancelled", "CANCELLED", "Its user has left.") for one in found])
     return len(found) == PAGE
 

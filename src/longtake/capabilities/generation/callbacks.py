@@ -9,9 +9,8 @@ import structlog
 from sqlalchemy import select
 
 from longtake.adapters.providers.provider import Provider
-from longtake.capabilities.generation.kinds import ATTACH, POLL
 from longtake.capabilities.generation.submissions import record_report
-from longtake.capabilities.generation.tables import tasks
+from longtake.capabilities.generation.tables import ATTACH, POLL, tasks
 from longtake.db import Transaction
 from longtake.db.dialects import seconds_until
 from longtake.engine.control import look_again

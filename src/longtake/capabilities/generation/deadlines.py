@@ -13,10 +13,9 @@ import structlog
 from sqlalchemy import Row, Select, select
 
 from longtake.adapters.providers.provider import Provider
-from longtake.capabilities.generation.endings import Unsuccessful, end_tasks
-from longtake.capabilities.generation.kinds import OF_A_TASK, POLL, SUBMIT, SWEEP
 from longtake.capabilities.generation.lost_submits import look_again
-from longtake.capabilities.generation.tables import IS_UNFINISHED, tasks
+from longtake.capabilities.generation.tables import IS_UNFINISHED, POLL, SUBMIT, SWEEP, TASK_KINDS, tasks
+from longtake.capabilities.generation.tasks import Unsuccessful, end_tasks
 from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW, seconds_until
 from longtake.engine.control import cancel_of_subject, hurry
@@ -78,7 +77,7 @@ def end_overdue(tx: Transaction) -> int:
     rows = tx.execute(_columns().where(*_overdue(), tasks.c.id.in_(free)).order_by(tasks.c.id).with_for_update()).all()
     given_up = [row for row in rows if _is_over(row, submitting)]
     for row in given_up:
-        cancel_of_subject(tx, row.id, OF_A_TASK, "past its deadline")
+        cancel_of_subject(tx, row.id, TASK_KINDS, "past its deadline")
     ended = end_tasks(tx, unsuccessful=[_ending(row) for row in given_up])
     # One that has just ended has no poll any more.
     hurry(tx, POLL, [row.id for row in rows if row.status == "running"])
@@ -102,7 +101,7 @@ def _lock_jobs(tx: Transaction, task_ids: Sequence[str]) -> tuple[list[str], set
     The jobs first, then the tasks, as everywhere: nobody deadlocks. A task whose job somebody has under way in this
     very moment is left for the next sweep.
     """
-    about = (jobs.c.subject.in_(task_ids), jobs.c.kind.in_(OF_A_TASK))
+    about = (jobs.c.subject.in_(task_ids), jobs.c.kind.in_(TASK_KINDS))
     ours = set(tx.execute(select(jobs.c.id).where(*about).with_for_update(skip_locked=True)).scalars())
     live = tx.execute(select(jobs.c.id, jobs.c.subject, jobs.c.kind, jobs.c.state).where(*about)).all()
     taken = {job.subject for job in live if job.id not in ours}

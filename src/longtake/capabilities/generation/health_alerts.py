@@ -12,8 +12,7 @@ from sqlalchemy import Row, func, select
 
 from longtake.adapters.providers.provider import Provider
 from longtake.capabilities.generation.figures import IS_RUNNING, UNASKED, Ended, by_index, read_ended
-from longtake.capabilities.generation.kinds import CHECK
-from longtake.capabilities.generation.tables import tasks
+from longtake.capabilities.generation.tables import CHECK, tasks
 from longtake.db import Database, Transaction
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind

@@ -14,12 +14,11 @@ from sqlalchemy import ColumnElement, and_, literal_column, or_, select
 
 from longtake.adapters.providers.provider import Provider
 from longtake.adapters.providers.trouble import Breaker, wait_out
-from longtake.capabilities.generation.accepted import Started, start_task
-from longtake.capabilities.generation.kinds import ATTACH
 from longtake.capabilities.generation.models import Model
 from longtake.capabilities.generation.poll_store import resolve_unknown
 from longtake.capabilities.generation.submissions import Lost, find_lost, record_accepted
-from longtake.capabilities.generation.tables import submissions, tasks
+from longtake.capabilities.generation.tables import ATTACH, submissions, tasks
+from longtake.capabilities.generation.tasks import Started, start_task
 from longtake.db import Database, Transaction
 from longtake.db.dialects import later
 from longtake.engine.engine import Engine

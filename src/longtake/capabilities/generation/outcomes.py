@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from longtake.adapters.providers.provider import Provider
 from longtake.adapters.providers.trouble import Trouble
-from longtake.capabilities.generation.endings import Successful, Unsuccessful, end_tasks
 from longtake.capabilities.generation.poll_store import write_trouble
+from longtake.capabilities.generation.tasks import Successful, Unsuccessful, end_tasks
 from longtake.db import Transaction
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Snooze
 

@@ -15,10 +15,10 @@ from sqlalchemy import Row, select
 
 from longtake.adapters.providers.trouble import trouble_words
 from longtake.capabilities.generation.estimates import NONE_YET, Estimate, Estimates
-from longtake.capabilities.generation.kinds import POLL, SUBMIT
 from longtake.capabilities.generation.progress import progress
 from longtake.capabilities.generation.queue_position import Lines, read_lines
-from longtake.capabilities.generation.views import Outlook, Task, moment
+from longtake.capabilities.generation.schemas import Outlook, moment
+from longtake.capabilities.generation.tables import POLL, SUBMIT, Task
 from longtake.clock import Clock
 from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW

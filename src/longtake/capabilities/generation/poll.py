@@ -10,11 +10,11 @@ import structlog
 
 from longtake.adapters.providers.provider import Failed, MediaUrl, Provider, Running, Strange, Succeeded
 from longtake.adapters.providers.trouble import Breaker, Trouble, quiet_memo, wait_out, without_key
-from longtake.capabilities.generation.endings import Successful
 from longtake.capabilities.generation.intervals import next_poll
-from longtake.capabilities.generation.kinds import POLL
 from longtake.capabilities.generation.outcomes import Tally
 from longtake.capabilities.generation.poll_store import alert_about_word, count_polls, write_progress
+from longtake.capabilities.generation.tables import POLL
+from longtake.capabilities.generation.tasks import Successful
 from longtake.db import Transaction
 from longtake.engine.control import cancel
 from longtake.engine.engine import Engine

@@ -10,8 +10,8 @@ from sqlalchemy import Row, bindparam, or_, select, update
 
 from longtake.adapters.providers.provider import Provider
 from longtake.adapters.providers.trouble import Trouble, trouble_words
+from longtake.capabilities.generation.schemas import moment
 from longtake.capabilities.generation.tables import UNFINISHED, tasks
-from longtake.capabilities.generation.views import moment
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, Json
 from longtake.engine.events import append_event, append_events

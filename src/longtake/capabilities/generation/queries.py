@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, select, union_all
 
-from longtake.capabilities.generation.tables import IS_UNFINISHED, STATUSES, tasks
-from longtake.capabilities.generation.views import Task, task_from
+from longtake.capabilities.generation.tables import IS_UNFINISHED, STATUSES, Task, task_from, tasks
 from longtake.db import Transaction
 from longtake.errors import NotFound
 

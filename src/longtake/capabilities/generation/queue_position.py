@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import literal_column, select
 
-from longtake.capabilities.generation.kinds import SUBMIT
+from longtake.capabilities.generation.tables import SUBMIT
 from longtake.clock import Clock
 from longtake.db import Transaction
 from longtake.engine.tables import jobs

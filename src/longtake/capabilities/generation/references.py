@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from longtake.adapters.providers.provider import Provider, Reference
 from longtake.adapters.storage import Storage
-from longtake.capabilities.generation.views import Task
+from longtake.capabilities.generation.tables import Task
 from longtake.db import Database
 from longtake.errors import AssetGone
 from longtake.services.assets import AssetLinks, find_assets, reference_for_provider

@@ -8,9 +8,8 @@ from datetime import timedelta
 
 from sqlalchemy import select
 
-from longtake.capabilities.generation.kinds import PRUNE
 from longtake.capabilities.generation.removal import PAGE, remove_tasks
-from longtake.capabilities.generation.tables import UNFINISHED, tasks
+from longtake.capabilities.generation.tables import PRUNE, UNFINISHED, tasks
 from longtake.db import Database, Transaction
 from longtake.engine.engine import Engine
 from longtake.engine.jobs import Job, Priority

@@ -1,12 +1,17 @@
-"""Requests and answers of generation as HTTP sees them, with examples; /openapi.json is made of these."""
+"""What callers send and see: requests, answers and their examples for /openapi.json, and a task in that form."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from longtake.adapters.providers.trouble import trouble_words
+from longtake.capabilities.generation.tables import Task
 from longtake.services.assets.schemas import ASSET_EXAMPLE, AssetView
 
 STATUS = Literal["pending", "running", "completed", "failed", "cancelled"]
@@ -231,3 +236,70 @@ class Received(BaseModel):
     model_config = ConfigDict(json_schema_extra={"examples": [{"received": True}]})
 
     received: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What callers learn about a task before it ends; all None once it has ended."""
+
+    estimate: dict[str, Any] | None = None
+    queue: dict[str, Any] | None = None
+    retry: dict[str, Any] | None = None
+    usual: dict[str, Any] | None = None
+
+
+NO_OUTLOOK = Outlook()
+
+
+def show_task(task: Task, results: Sequence[Mapping[str, Any]] = (), outlook: Outlook = NO_OUTLOOK) -> dict[str, Any]:
+    """Return the task as ``TaskAnswer``, the one form in which every route shows it."""
+    return {
+        "id": task.id,
+        "status": task.status,
+        "type": task.type,
+        "model": task.model,
+        "prompt": task.prompt,
+        "parameters": task.parameters,
+        "references": task.references,
+        "conversation_id": task.conversation_id,
+        "message_id": task.completed_message_id or task.placeholder_message_id,
+        "progress": task.progress,
+        "estimate": outlook.estimate,
+        "usual": outlook.usual,
+        "queue": outlook.queue,
+        "retry": outlook.retry,
+        "needs_review": task.needs_review,
+        "trouble": _trouble(task),
+        "results": list(results),
+        "error": {"code": task.fail_code, "message": task.error} if task.fail_code else None,
+        "credits": {"price": task.price, "refunded": task.credits_refunded, "state": _credit_state(task)},
+        "poll_count": task.poll_count,
+        "last_polled_at": moment(task.last_polled_at),
+        "created_at": moment(task.created_at),
+        "started_at": moment(task.started_at),
+        "deadline_at": moment(task.deadline_at),
+        "ended_at": moment(task.ended_at),
+        "retry_of": task.retry_of,
+        "request_id": task.request_id,
+        "urls": {"self": f"/v1/tasks/{task.id}", "cancel": f"/v1/tasks/{task.id}/cancel"},
+    }
+
+
+def moment(value: datetime | None) -> str | None:
+    """Return a time in ISO 8601, as callers read it."""
+    return None if value is None else value.isoformat().replace("+00:00", "Z")
+
+
+def _trouble(task: Task) -> dict[str, Any] | None:
+    if not task.unfinished or task.trouble is None:
+        return None
+    code = task.trouble.get("code", "")
+    return {"code": code, "message": trouble_words(code)}
+
+
+def _credit_state(task: Task) -> str:
+    if task.unfinished:
+        return "held"
+    if task.status == "completed":
+        return "refunded" if task.credits_refunded else "captured"
+    return "released"

@@ -9,13 +9,13 @@ from typing import Any
 
 from longtake.adapters.providers.provider import Provider
 from longtake.capabilities.generation.callbacks import find_addressee, log_hint, take_hint
-from longtake.capabilities.generation.cancellation import cancel_task
 from longtake.capabilities.generation.estimates import Estimates
-from longtake.capabilities.generation.new_task import Limits, NewTask, create_task
 from longtake.capabilities.generation.outlook import Outlooks
 from longtake.capabilities.generation.queries import Filter, get_task, list_tasks, unfinished_tasks
+from longtake.capabilities.generation.schemas import NO_OUTLOOK, Outlook, show_task
+from longtake.capabilities.generation.tables import Task
+from longtake.capabilities.generation.tasks import NewTask, TaskLimits, cancel_task, create_task
 from longtake.capabilities.generation.validation import CheckedRequest, Offer, check_request
-from longtake.capabilities.generation.views import NO_OUTLOOK, Outlook, Task, show_task
 from longtake.capabilities.generation.watch import Watch
 from longtake.db import Database, Transaction
 from longtake.engine.engine import Engine
@@ -34,7 +34,7 @@ class Generation:
     engine: Engine
     offer: Offer
     providers: Mapping[str, Provider]
-    limits: Limits
+    limits: TaskLimits
     watch: Watch
     estimates: Estimates
     outlooks: Outlooks
@@ -174,7 +174,7 @@ class Generation:
 
 
 def _submit(
-    tx: Transaction, engine: Engine, new: NewTask, limits: Limits, key: Keyed | None, outlook: Outlook
+    tx: Transaction, engine: Engine, new: NewTask, limits: TaskLimits, key: Keyed | None, outlook: Outlook
 ) -> Answer:
     return once(tx, key, lambda: Answer(202, show_task(create_task(tx, engine, new, limits), outlook=outlook)))
 

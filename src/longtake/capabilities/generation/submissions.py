@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from sqlalchemy import bindparam, func, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from longtake.capabilities.generation.tables import submissions, tasks
-from longtake.capabilities.generation.views import Task, task_from
+from longtake.capabilities.generation.tables import Task, submissions, task_from, tasks
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, POSTGRESQL, SQLITE, Identifier
 from longtake.db.prepared import Prepared

@@ -13,16 +13,13 @@ from sqlalchemy import update
 from longtake.adapters.providers.provider import Accepted, Delivered, GenerationRequest, MediaBytes, Provider, Reference
 from longtake.adapters.providers.trouble import Breaker, Trouble, wait_out, without_key
 from longtake.adapters.storage import Storage
-from longtake.capabilities.generation.accepted import Started, start_task
-from longtake.capabilities.generation.endings import Successful
-from longtake.capabilities.generation.kinds import ATTACH, SUBMIT
 from longtake.capabilities.generation.models import Model
 from longtake.capabilities.generation.outcomes import Tally
 from longtake.capabilities.generation.poll_store import alert_about_reused_id, alert_about_unknown
 from longtake.capabilities.generation.submission_facts import Facts
 from longtake.capabilities.generation.submissions import RunningLimit, begin_submission, record_accepted, record_answer
-from longtake.capabilities.generation.tables import tasks
-from longtake.capabilities.generation.views import Task
+from longtake.capabilities.generation.tables import ATTACH, SUBMIT, Task, tasks
+from longtake.capabilities.generation.tasks import Started, Successful, start_task
 from longtake.db import Database, Transaction
 from longtake.db.dialects import later
 from longtake.db.retry import PASSING

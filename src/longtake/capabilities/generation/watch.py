@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING
 import structlog
 from sqlalchemy import select
 
-from longtake.capabilities.generation.endings import TOPIC
-from longtake.capabilities.generation.kinds import POLL
-from longtake.capabilities.generation.tables import IS_UNFINISHED, UNFINISHED, tasks
+from longtake.capabilities.generation.tables import IS_UNFINISHED, POLL, UNFINISHED, tasks
+from longtake.capabilities.generation.tasks import TOPIC
 from longtake.clock import Clock
 from longtake.db import Database, Transaction
 from longtake.engine.control import hurry
