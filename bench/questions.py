@@ -70,7 +70,7 @@ def of_lists(known: Known) -> dict[str, Question]:
 
 def of_routes(known: Known) -> dict[str, Question]:
     """Return what other routes ask, and what comes with a request that is written."""
-    from longtake.capabilities.generation.callbacks import find_addressee
+    from longtake.capabilities.generation.callbacks import find_callback_task
     from longtake.capabilities.generation.queries import get_task, unfinished_tasks
     from longtake.capabilities.generation.tasks import COUNT
     from longtake.http.idempotency import FIND
@@ -88,7 +88,7 @@ def of_routes(known: Known) -> dict[str, Question]:
         "whole snapshot": Question(take_snapshot, (HEAVY,), HEAVY),
         "idempotency key": Question(lambda tx: tx.run(FIND, **key)),
         "number under way, at a submit": Question(lambda tx: tx.run(COUNT, user_id=HEAVY, most=1000)),
-        "task of a callback": Question(find_addressee, ("kie", known.talk.reference)),
+        "task of a callback": Question(find_callback_task, ("kie", known.talk.reference)),
     }
 
 
@@ -98,7 +98,7 @@ def of_the_program(application: "Application", known: Known) -> dict[str, Questi
     from longtake.capabilities.generation.estimates import _read
     from longtake.capabilities.generation.figures import _poll_delay, _unfinished, generation_figures, read_ended
     from longtake.capabilities.generation.health_alerts import read_unasked
-    from longtake.capabilities.generation.lost_submits import look_again
+    from longtake.capabilities.generation.lost_submits import enqueue_searches
     from longtake.capabilities.generation.outlook import _look
     from longtake.capabilities.generation.queue_position import read_lines
     from longtake.capabilities.generation.submissions import _running
@@ -122,6 +122,6 @@ def of_the_program(application: "Application", known: Known) -> dict[str, Questi
         "figures: number unfinished": Question(_unfinished),
         "check: running tasks not asked about": Question(read_unasked, (providers,)),
         "sweep: past their deadline": Question(end_overdue, (), writes=True),
-        "sweep: lost submits": Question(look_again, (engine, providers), writes=True),
+        "sweep: lost submits": Question(enqueue_searches, (engine, providers), writes=True),
         "sweep: old idempotency keys": Question(forget_old_keys, writes=True),
     }

@@ -6,20 +6,19 @@ its provider down), it ends all the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import structlog
 from sqlalchemy import Row, Select, select
 
-from longtake.adapters.providers.provider import Provider
-from longtake.capabilities.generation.lost_submits import look_again
+from longtake.capabilities.generation.jobs import JobContext
+from longtake.capabilities.generation.lost_submits import enqueue_searches
 from longtake.capabilities.generation.tables import IS_UNFINISHED, POLL, SUBMIT, SWEEP, TASK_KINDS, tasks
 from longtake.capabilities.generation.tasks import Unsuccessful, end_tasks
-from longtake.db import Database, Transaction
+from longtake.db import Transaction
 from longtake.db.dialects import NOW, seconds_until
 from longtake.engine.control import cancel_of_subject, hurry
-from longtake.engine.engine import Engine
 from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import JobKind
 from longtake.engine.outcomes import Done, Outcome
@@ -38,13 +37,11 @@ PAGE = 200
 LAST_LOOK_SECONDS = 120.0
 
 
-class Sweeping:
+class DeadlineSweep:
     """Runs sweeps."""
 
-    def __init__(self, database: Database, engine: Callable[[], Engine], providers: Mapping[str, Provider]) -> None:
-        self._database = database
-        self._engine = engine
-        self._providers = providers
+    def __init__(self, context: JobContext) -> None:
+        self._context = context
 
     def kind(self) -> JobKind:
         """Return the job kind."""
@@ -56,13 +53,13 @@ class Sweeping:
 
     async def run(self, _job: Job) -> Outcome:
         """End what is overdue, page by page."""
-        engine = self._engine()
-        while ended := await self._database.run(end_overdue):
+        database = self._context.database
+        while ended := await database.run(end_overdue):
             log.info("tasks past their deadline ended", action="sweep", tasks=ended)
             if ended < PAGE:
                 break
-        await self._database.run(look_again, engine, self._providers)
-        await self._database.run(forget_old_keys)
+        await database.run(enqueue_searches, self._context.engine(), self._context.providers)
+        await database.run(forget_old_keys)
         return Done()
 
 

@@ -12,8 +12,9 @@ from sqlalchemy import Row, func, select
 
 from longtake.adapters.providers.provider import Provider
 from longtake.capabilities.generation.figures import IS_RUNNING, UNASKED, Ended, by_index, read_ended
+from longtake.capabilities.generation.jobs import JobContext
 from longtake.capabilities.generation.tables import CHECK, tasks
-from longtake.db import Database, Transaction
+from longtake.db import Transaction
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind
 from longtake.engine.outcomes import Done, Outcome
@@ -33,12 +34,12 @@ FAILURE_RATE_HIGH = "FAILURE_RATE_HIGH"
 TASKS_NOT_POLLED = "TASKS_NOT_POLLED"
 
 
-class Checking:
+class HealthCheck:
     """Runs checks."""
 
-    def __init__(self, database: Database, providers: Mapping[str, Provider]) -> None:
-        self._database = database
-        self._providers = providers
+    def __init__(self, context: JobContext) -> None:
+        self._database = context.database
+        self._providers = context.providers
 
     def kind(self) -> JobKind:
         """Return the job kind."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from longtake.adapters.providers.provider import Provider
-from longtake.capabilities.generation.callbacks import find_addressee, log_hint, take_hint
+from longtake.capabilities.generation.callbacks import find_callback_task, log_hint, take_hint
 from longtake.capabilities.generation.estimates import Estimates
 from longtake.capabilities.generation.outlook import Outlooks
 from longtake.capabilities.generation.queries import Filter, get_task, list_tasks, unfinished_tasks
@@ -138,7 +138,7 @@ class Generation:
         found = None
         # A word we never made need not be looked for, and may be one that no database takes.
         if provider is not None and _REFERENCE.fullmatch(reference):
-            found = await self.database.read(find_addressee, provider_name, reference)
+            found = await self.database.read(find_callback_task, provider_name, reference)
         if provider is None or found is None:
             raise NotFound("There is nothing to be told about here.")
         provider_task_id = provider.callback_task_id(body)
