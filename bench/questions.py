@@ -99,8 +99,7 @@ def of_the_program(application: "Application", known: Known) -> dict[str, Questi
     from longtake.capabilities.generation.figures import _poll_delay, _unfinished, generation_figures, read_ended
     from longtake.capabilities.generation.health_alerts import read_unasked
     from longtake.capabilities.generation.lost_submits import enqueue_searches
-    from longtake.capabilities.generation.outlook import _look
-    from longtake.capabilities.generation.queue_position import read_lines
+    from longtake.capabilities.generation.outlook import _read_jobs, read_queues
     from longtake.capabilities.generation.submissions import _running
     from longtake.capabilities.generation.watch import _ended
     from longtake.capabilities.generation.watch import _unfinished as watched
@@ -109,9 +108,9 @@ def of_the_program(application: "Application", known: Known) -> dict[str, Questi
     engine, providers = application.engine, application.capabilities.providers
     ids = [task.id for task in known.unfinished]
     return {
-        "queue of a lane": Question(read_lines, (["kie.submit"],)),
-        "retries: jobs of 50 tasks": Question(_look, (ids, frozenset(EVERY_LANE))),
-        "jobs and queue of 50 tasks": Question(_look, (ids, frozenset())),
+        "queue of a lane": Question(read_queues, (["kie.submit"],)),
+        "retries: jobs of 50 tasks": Question(_read_jobs, (ids, frozenset(EVERY_LANE))),
+        "jobs and queue of 50 tasks": Question(_read_jobs, (ids, frozenset())),
         "tasks watched by a new stream": Question(watched, ([HEAVY],)),
         "ends of 50 awaited tasks": Question(_ended, (ids,)),
         "number running at a provider": Question(_running, (("kie", "kie_veo"),)),

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake.capabilities.generation.account_removal import begin_deletion
-from longtake.capabilities.generation.removal import delete_conversation, delete_task, require_unused
-from longtake.capabilities.generation.retention import Retention
+from longtake.capabilities.generation.removal import Retention, delete_conversation, delete_task, require_unused
 from longtake.capabilities.generation.tasks import NewTask, create_task
 from longtake.capabilities.generation.validation import check_request
 from longtake.capabilities.media.references import References

@@ -16,9 +16,8 @@ from longtake import open_database
 from longtake.capabilities.generation.deadlines import end_overdue
 from longtake.capabilities.generation.figures import _poll_delay, _unfinished, generation_figures
 from longtake.capabilities.generation.health_alerts import read_unasked
-from longtake.capabilities.generation.outlook import _look
+from longtake.capabilities.generation.outlook import _read_jobs, read_queues
 from longtake.capabilities.generation.queries import Filter, list_tasks, unfinished_tasks
-from longtake.capabilities.generation.queue_position import read_lines
 from longtake.capabilities.generation.submissions import _running
 from longtake.server.snapshot import ENDED, RECENT
 from longtake.services.conversations.store import count_unread, list_conversations
@@ -99,9 +98,9 @@ async def test_a_snapshot_reads_only_what_it_shows(opened: Database) -> None:
     assert plans.count("SEARCH tasks USING COVERING INDEX tasks_user_status (user_id=? AND status=?)") == 3
     plans = await opened.run(plans_of, count_unread, "ada")
     assert plans == ["SEARCH conversations USING COVERING INDEX conversations_unread (user_id=? AND unread>?)"]
-    plans = await opened.run(plans_of, read_lines, ["kie.submit"])
+    plans = await opened.run(plans_of, read_queues, ["kie.submit"])
     assert plans == ["SEARCH jobs USING INDEX jobs_ready (lane=? AND kind=?)"]
-    plans = await opened.run(plans_of, _look, [ID], frozenset())
+    plans = await opened.run(plans_of, _read_jobs, [ID], frozenset())
     assert "SEARCH jobs USING INDEX jobs_key (kind=? AND key=?)" in plans
 
 
@@ -199,8 +198,8 @@ def crowded_url(postgresql_server: PostgresqlServer) -> Iterator[str]:
         (list_tasks, ("user7", ENDED, None, RECENT), "user7", "tasks_user_status"),
         (list_conversations, ("user1",), "user1", "conversations_user"),
         (count_unread, ("user1",), "user1", "conversations_unread"),
-        (read_lines, (["kie.submit"],), None, "jobs_ready"),
-        (_look, ([ID, "7"], frozenset()), None, "jobs_key"),
+        (read_queues, (["kie.submit"],), None, "jobs_ready"),
+        (_read_jobs, ([ID, "7"], frozenset()), None, "jobs_key"),
         (generation_figures, (24.0,), None, "Index Only Scan Backward using tasks_ended"),
         (generation_figures, (24.0,), None, "tasks_running"),
     ],

@@ -42,7 +42,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "MODEL_NOT_FOR_SCENES": (422, "The model nano-banana cannot be used for scenes."),
     "PARAMETER_INVALID": (422, "The parameter aspect_ratio must be one of 1:1, 16:9."),
     "PARAMETER_UNKNOWN": (422, "nano-banana has no parameter 'aspect'."),
-    "PREFERENCE_INVALID": (422, "Prefer: wait takes 1 to 60 seconds, not 900."),
+    "PREFERENCE_INVALID": (422, "`Prefer: wait=n` takes 1 to 60 seconds."),
     "PROMPT_INVALID": (422, "The prompt is empty."),
     "REFERENCES_INVALID": (422, "nano-banana takes no reference images; given: 1."),
     "SCENE_COUNT_INVALID": (422, "A run has 3, 5, 7 or 10 scenes; given: 4."),

@@ -22,7 +22,7 @@ from longtake.capabilities.generation.lost_submits import LostSubmitHandler
 from longtake.capabilities.generation.models import load_models
 from longtake.capabilities.generation.outlook import Outlooks
 from longtake.capabilities.generation.poll import PollHandler
-from longtake.capabilities.generation.retention import Retention
+from longtake.capabilities.generation.removal import Retention
 from longtake.capabilities.generation.service import Generation
 from longtake.capabilities.generation.sources import Sources
 from longtake.capabilities.generation.submit import SubmitHandler

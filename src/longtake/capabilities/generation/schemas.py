@@ -23,7 +23,7 @@ MOMENT = "2026-01-01T12:00:00.000000Z"
 
 
 class GenerateBody(BaseModel):
-    """What to make."""
+    """What to generate."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -34,16 +34,18 @@ class GenerateBody(BaseModel):
         },
     )
 
-    model: str = Field(min_length=1, max_length=60, description="A model's name; GET /v1/models lists them.")
-    prompt: str = Field(max_length=50_000, description="What is to be seen, in words.")
+    model: str = Field(min_length=1, max_length=60, description="The model's name; GET /v1/models lists them.")
+    prompt: str = Field(max_length=50_000, description="What the image or video shows, in words.")
     parameters: dict[str, Any] = Field(
-        default_factory=dict, max_length=30, description="The model's own parameters; what is left out has a default."
+        default_factory=dict,
+        max_length=30,
+        description="The model's parameters; those left out take their defaults.",
     )
     references: list[UUID] = Field(
-        default_factory=list, max_length=16, description="Reference images, uploaded before to /v1/references."
+        default_factory=list, max_length=16, description="Ids of reference images, uploaded to /v1/references before."
     )
     conversation_id: UUID | None = Field(
-        default=None, description="Where the message goes; without one no message is written."
+        default=None, description="The conversation that gets the message; without one no message is written."
     )
     wait_for_result: bool = Field(
         default=False,
@@ -53,14 +55,14 @@ class GenerateBody(BaseModel):
 
 
 class TaskError(BaseModel):
-    """Why it has no result."""
+    """Why the task has no result."""
 
     code: str = Field(examples=["TIMEOUT"])
     message: str | None
 
 
 class TaskCredits(BaseModel):
-    """What it costs, and what became of that."""
+    """What the task costs, and whether that is held, charged or given back."""
 
     price: int
     refunded: int
@@ -68,34 +70,34 @@ class TaskCredits(BaseModel):
 
 
 class TaskEstimate(BaseModel):
-    """How far it probably is; null where nobody can say."""
+    """How far the task probably is; null where that is unknown."""
 
-    fraction: float | None = Field(description="A part of the whole; 1 is only its end.")
+    fraction: float | None = Field(description="0 to 1; 1 only when it has ended.")
     seconds_left: float | None
     based_on: Literal["provider", "history"] | None
-    late: bool = Field(description="Longer under way than nearly all before it.")
+    late: bool = Field(description="It takes longer than 95 % of the recent tasks of its model.")
 
 
 class TaskQueue(BaseModel):
-    """Its place among those that wait for the same provider."""
+    """The task's place among those that wait for the same provider."""
 
     position: int
     ahead: int
-    more: bool = Field(description="There are at least so many ahead.")
+    more: bool = Field(description="`ahead` is a lower bound; there may be more.")
 
 
 class TaskRetry(BaseModel):
-    """When it is tried again, and why it has to be."""
+    """When the task is tried again, and what failed."""
 
-    attempt: int = Field(description="The number of the try to come.")
-    of: int | None = Field(description="The last try there is; null where it is tried until the deadline.")
+    attempt: int = Field(description="The number of the next attempt.")
+    of: int | None = Field(description="The number of the last attempt; null when it is tried until the deadline.")
     at: str
     code: str
     message: str
 
 
 class ModelEstimate(BaseModel):
-    """How long it took lately."""
+    """How long the model took recently."""
 
     median_seconds: float | None
     p95_seconds: float | None
@@ -140,13 +142,13 @@ class TaskAnswer(BaseModel):
     references: list[str]
     conversation_id: str | None
     message_id: str | None
-    progress: float | None = Field(description="0 to 1 where the provider tells.")
+    progress: float | None = Field(description="0 to 1 where the provider reports it.")
     estimate: TaskEstimate | None = Field(description="Null once it has ended.")
-    usual: ModelEstimate | None = Field(description="How long its model took lately, while it is under way.")
+    usual: ModelEstimate | None = Field(description="How long its model took recently; null once it has ended.")
     queue: TaskQueue | None = Field(description="While it waits for its turn at the provider.")
     retry: TaskRetry | None = Field(description="While it waits to be tried again.")
-    needs_review: bool = Field(description="The provider's answer was lost; people were told.")
-    trouble: dict[str, Any] | None = Field(description="What keeps it waiting, while it waits.")
+    needs_review: bool = Field(description="The provider's answer was lost; operators were alerted.")
+    trouble: dict[str, Any] | None = Field(description="What the task waits for, while something is wrong.")
     results: list[AssetView]
     error: TaskError | None
     credits: TaskCredits
@@ -171,7 +173,7 @@ class TaskPage(BaseModel):
 
 
 class PendingTasks(BaseModel):
-    """All unfinished tasks, oldest first; `more` when there are more than are shown."""
+    """Unfinished tasks, oldest first; `more` when there are more than these."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"tasks": [TASK_EXAMPLE], "more": False}]})
 
@@ -180,7 +182,7 @@ class PendingTasks(BaseModel):
 
 
 class ModelParameter(BaseModel):
-    """One thing the model can be told."""
+    """One parameter of a model, with its limits."""
 
     kind: Literal["choice", "whole", "number", "yes_no", "text"]
     meaning: str
@@ -204,7 +206,7 @@ _MODEL: dict[str, Any] = {
 
 
 class ModelAnswer(BaseModel):
-    """A model and what it takes, costs and lasts."""
+    """A model with its parameters, its price and how long it takes."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_MODEL]})
 
@@ -223,7 +225,7 @@ class ModelAnswer(BaseModel):
 
 
 class ModelList(BaseModel):
-    """The models there are."""
+    """All models."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"models": [_MODEL]}]})
 
@@ -231,11 +233,19 @@ class ModelList(BaseModel):
 
 
 class Received(BaseModel):
-    """A callback was received. What came of it is nobody's business outside."""
+    """A callback was received. The answer does not say what followed from it."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"received": True}]})
 
     received: bool = True
+
+
+class AccountLeft(BaseModel):
+    """The account is being deleted."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"deleting": True}]})
+
+    deleting: bool = Field(description="Keys and webhooks are gone already; the rest follows in the background.")
 
 
 @dataclass(frozen=True, slots=True)
