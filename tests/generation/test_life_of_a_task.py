@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.capabilities.generation.queries import Filter
+from longtake.capabilities.generation.queries import TaskFilter
 from longtake.capabilities.generation.tasks import NewTask, TaskLimits, cancel_task, create_task
 from longtake.capabilities.generation.validation import check_request
 from longtake.errors import (
@@ -216,11 +216,11 @@ async def test_a_list_has_the_newest_of_every_status_asked_for(studio: Studio, *
     for one in (made[0], made[4]):
         await studio.generation.cancel(USER, one)
     await studio.follow(made[1])
-    wanted = Filter(("cancelled", "completed", "running"), "image", "nano-banana", where)
+    wanted = TaskFilter(("cancelled", "completed", "running"), "image", "nano-banana", where)
     first = await studio.generation.page(USER, wanted, None, 4)
     assert [task["id"] for task in first] == made[:1:-1]
     rest = await studio.generation.page(USER, wanted, made[2], 4)
     assert [task["id"] for task in rest] == [made[1], made[0]]
-    cancelled = await studio.generation.page(USER, Filter(("cancelled",), None, None, where), None, 4)
+    cancelled = await studio.generation.page(USER, TaskFilter(("cancelled",), None, None, where), None, 4)
     assert [task["id"] for task in cancelled] == [made[4], made[0]]
     assert await studio.generation.page("eve", wanted, None, 4) == []

@@ -13,7 +13,7 @@ from longtake.adapters.net import HttpClient
 from longtake.adapters.providers.registry import build_providers, lanes_of
 from longtake.adapters.providers.trouble import Breaker
 from longtake.adapters.storage import open_storage
-from longtake.capabilities.generation.account_removal import Leaving
+from longtake.capabilities.generation.account_removal import AccountRemoval
 from longtake.capabilities.generation.deadlines import DeadlineSweep
 from longtake.capabilities.generation.estimates import Estimates
 from longtake.capabilities.generation.health_alerts import HealthCheck
@@ -24,10 +24,10 @@ from longtake.capabilities.generation.outlook import Outlooks
 from longtake.capabilities.generation.poll import PollHandler
 from longtake.capabilities.generation.removal import Retention
 from longtake.capabilities.generation.service import Generation
-from longtake.capabilities.generation.sources import Sources
+from longtake.capabilities.generation.sources import TaskResults
 from longtake.capabilities.generation.submit import SubmitHandler
 from longtake.capabilities.generation.tasks import TaskLimits, refund_lost
-from longtake.capabilities.generation.validation import Offer
+from longtake.capabilities.generation.validation import OfferedModels
 from longtake.capabilities.generation.watch import Watch
 from longtake.capabilities.media.cloudflare import CloudflareFrames
 from longtake.capabilities.media.imports import Adding
@@ -158,7 +158,7 @@ class Capabilities:
 
     def _media_kinds(self) -> list[JobKind]:
         """Return what is done with finished media."""
-        database, sources = self.database, TaskSources(Sources(self.database, self.providers))
+        database, sources = self.database, TaskSources(TaskResults(self.database, self.providers))
         mirror = Mirror(
             database,
             self.storage,
@@ -184,8 +184,8 @@ class Capabilities:
     def _removing_kinds(self) -> list[JobKind]:
         """Return what takes rows and files away."""
         deleting = Deleting(self.database, self.storage)
-        leaving = Leaving(self.database, self.engine, [remove_runs_of])
-        return [one.kind() for one in (deleting, leaving, self._orphans(), self._retention())]
+        accounts = AccountRemoval(self.database, self.engine, [remove_runs_of])
+        return [one.kind() for one in (deleting, accounts, self._orphans(), self._retention())]
 
     def _orphans(self) -> Orphans:
         return Orphans(self.database, self.storage, self.clock)
@@ -231,7 +231,7 @@ class Capabilities:
         return Generation(
             database=database,
             engine=engine,
-            offer=Offer(self.models, self.providers),
+            offer=OfferedModels(self.models, self.providers),
             providers=self.providers,
             limits=TaskLimits(settings.unfinished_tasks, settings.queue_seconds),
             watch=Watch(database, self.clock, self.feed),

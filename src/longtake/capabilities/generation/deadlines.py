@@ -1,7 +1,7 @@
-"""The job ``generation.sweep``: tasks past their deadline end, by the database's clock and however the workers fare.
+"""The job ``generation.sweep``: end tasks past their deadline, by the database's clock.
 
-A running task is asked about one last time before it is given up; if that does not happen soon (its lane is paused,
-its provider down), it ends all the same.
+A running task is polled one last time before it ends. If that does not happen soon, because its lane is paused or its
+provider is down, it ends anyway.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ log = structlog.get_logger(__name__)
 
 EVERY_SECONDS = 15.0
 PAGE = 200
-#: How long past the deadline a last answer is waited for.
+#: How long after the deadline a last poll may still save the task.
 LAST_LOOK_SECONDS = 120.0
 
 
 class DeadlineSweep:
-    """Runs sweeps."""
+    """Runs the sweep."""
 
     def __init__(self, context: JobContext) -> None:
         self._context = context
@@ -52,7 +52,7 @@ class DeadlineSweep:
         return Schedule(SWEEP, SWEEP, every=EVERY_SECONDS)
 
     async def run(self, _job: Job) -> Outcome:
-        """End what is overdue, page by page."""
+        """End overdue tasks in pages, then enqueue searches for lost submits."""
         database = self._context.database
         while ended := await database.run(end_overdue):
             log.info("tasks past their deadline ended", action="sweep", tasks=ended)
@@ -64,19 +64,19 @@ class DeadlineSweep:
 
 
 def end_overdue(tx: Transaction) -> int:
-    """End a page of overdue tasks, or have them asked about one last time; return how many ended."""
+    """End a page of overdue tasks, or hurry their last poll; return how many ended."""
     late = select(tasks.c.id).where(*_overdue()).order_by(tasks.c.deadline_at).limit(PAGE)
     found = list(tx.execute(late).scalars())
     if not found:
         return 0
     free, submitting = _lock_jobs(tx, found)
-    # Read again now that nobody can go on with them: a submit may just have been accepted, and has a new deadline.
+    # Read again now that their jobs are locked: a submit may just have been accepted, with a new deadline.
     rows = tx.execute(_columns().where(*_overdue(), tasks.c.id.in_(free)).order_by(tasks.c.id).with_for_update()).all()
     given_up = [row for row in rows if _is_over(row, submitting)]
     for row in given_up:
         cancel_of_subject(tx, row.id, TASK_KINDS, "past its deadline")
     ended = end_tasks(tx, unsuccessful=[_ending(row) for row in given_up])
-    # One that has just ended has no poll any more.
+    # Tasks that have just ended have no poll any more.
     hurry(tx, POLL, [row.id for row in rows if row.status == "running"])
     return len(ended)
 
@@ -87,16 +87,16 @@ def _overdue() -> tuple[ColumnElement[bool], ...]:
 
 def _columns() -> Select[Any]:
     late = seconds_until(tasks.c.deadline_at).label("late")
-    # Asked about at or after the deadline, and still not done.
+    # Polled at or after the deadline, and still not done.
     asked = (tasks.c.last_polled_at >= tasks.c.deadline_at).label("asked")
     return select(tasks.c.id, tasks.c.status, tasks.c.type, tasks.c.needs_review, late, asked)
 
 
 def _lock_jobs(tx: Transaction, task_ids: Sequence[str]) -> tuple[list[str], set[str]]:
-    """Keep the tasks' jobs from starting and from ending; return the tasks that are ours so, and those being submitted.
+    """Lock the tasks' jobs, so that none starts or ends; return the tasks locked so, and those being submitted.
 
-    The jobs first, then the tasks, as everywhere: nobody deadlocks. A task whose job somebody has under way in this
-    very moment is left for the next sweep.
+    Jobs are locked before tasks, as everywhere, so that nothing deadlocks. A task whose job another transaction holds
+    at this moment is left for the next sweep.
     """
     about = (jobs.c.subject.in_(task_ids), jobs.c.kind.in_(TASK_KINDS))
     ours = set(tx.execute(select(jobs.c.id).where(*about).with_for_update(skip_locked=True)).scalars())
@@ -111,13 +111,13 @@ def _is_over(row: Row[Any], submitting: set[str]) -> bool:
         return True
     if row.status == "running":
         return bool(row.asked)
-    # A submit that is under way right now is let finish: its answer is worth having.
+    # A submit that runs right now may finish: its answer is worth the wait.
     return row.id not in submitting
 
 
 def _ending(row: Row[Any]) -> Unsuccessful:
     if row.needs_review:
-        text = "The provider's answer was lost, and nothing was heard of the task until its deadline."
+        text = "The provider's answer was lost, and the task was not found again before its deadline."
         return Unsuccessful(row.id, "failed", "SUBMIT_UNKNOWN", text)
     if row.status == "running":
         return Unsuccessful(row.id, "failed", "TIMEOUT", f"The provider did not finish the {row.type} in time.")

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from pydantic import BaseModel
 
 from longtake.capabilities.generation.account_removal import begin_deletion
-from longtake.capabilities.generation.queries import PENDING_LIMIT, Filter
+from longtake.capabilities.generation.queries import PENDING_LIMIT, TaskFilter
 from longtake.capabilities.generation.removal import delete_conversation, delete_task
 from longtake.capabilities.generation.schemas import (
     CALLBACK,
@@ -142,7 +142,7 @@ def _read_routes(generation: Generation) -> APIRouter:
         """Newest first, page by page."""
         caller.require(READ)
         conversation = None if conversation_id is None else str(conversation_id)
-        matching = Filter(tuple(status or ()), type, model, conversation)
+        matching = TaskFilter(tuple(status or ()), type, model, conversation)
         cursor = None if before is None else str(before)
         # One more than is shown tells whether there is a page after.
         found = await generation.page(caller.user_id, matching, cursor, limit + 1)
