@@ -97,7 +97,7 @@ class Studio:
         references: list[str] | None = None,
         **parameters: Any,
     ) -> Answer:
-        found = self.generation.offer.models[model]
+        found = self.generation.offered.models[model]
         request = check_request(found, prompt, parameters, references or [], conversation)
         wanted = keyed(user, "test", key, {"prompt": prompt, "model": model, **parameters})
         return await self.generation.submit(user, request, wanted, "request-1")

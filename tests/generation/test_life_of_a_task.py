@@ -40,7 +40,7 @@ async def everything_adds_up(studio: Studio) -> None:
 
 @pytest.mark.parametrize("model", [*IMAGE_MODELS, *VIDEO_MODELS])
 async def test_a_task_of_each_provider_is_completed_charged_and_told(studio: Studio, model: str) -> None:
-    price = studio.generation.offer.models[model].credits
+    price = studio.generation.offered.models[model].credits
     conversation = await new_conversation(studio)
     task_id = await studio.submit(model=model, conversation=conversation)
     assert (await studio.task(task_id)).status == "pending"
@@ -137,7 +137,7 @@ async def test_a_reference_that_is_not_ours_is_refused(studio: Studio) -> None:
 
 
 async def test_one_user_cannot_have_more_under_way_than_allowed(studio: Studio) -> None:
-    model = studio.generation.offer.models["nano-banana"]
+    model = studio.generation.offered.models["nano-banana"]
     limits = TaskLimits(unfinished=2, queue_seconds=60)
     for number in range(3):
         new = NewTask.of(USER, check_request(model, "fox", {}, [], None), "default", None)

@@ -77,7 +77,7 @@ async def test_f38_a_submit_without_an_answer_is_never_sent_twice(studio: Studio
     assert await studio.facts(task_id) == ["intended", "unknown"]
     assert len(studio.sandbox.calls(route="submit")) == 1
 
-    deadline = studio.generation.offer.models[model].deadline
+    deadline = studio.generation.offered.models[model].deadline
     studio.clock.advance(deadline - 5)
     await studio.step()
     assert (await studio.task(task_id)).status == "pending"

@@ -231,7 +231,7 @@ class Capabilities:
         return Generation(
             database=database,
             engine=engine,
-            offer=OfferedModels(self.models, self.providers),
+            offered=OfferedModels(self.models, self.providers),
             providers=self.providers,
             limits=TaskLimits(settings.unfinished_tasks, settings.queue_seconds),
             watch=Watch(database, self.clock, self.feed),

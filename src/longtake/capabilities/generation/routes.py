@@ -108,7 +108,7 @@ def _submit_routes(generation: Generation) -> APIRouter:
     ) -> Response:
         caller.require(GENERATE)
         wait = WAIT_LONGEST if body.wait_for_result else wait_of(prefer)
-        model = generation.offer.find(body.model, type)
+        model = generation.offered.find(body.model, type)
         conversation = None if body.conversation_id is None else str(body.conversation_id)
         references = [str(one) for one in body.references]
         request = check_request(model, body.prompt, body.parameters, references, conversation)

@@ -11,6 +11,8 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from longtake.adapters.providers.trouble import trouble_words
+from longtake.capabilities.generation.estimates import Estimate
+from longtake.capabilities.generation.models import Model
 from longtake.capabilities.generation.tables import Task
 from longtake.services.assets.schemas import ASSET_EXAMPLE, AssetView
 
@@ -292,6 +294,27 @@ def show_task(task: Task, results: Sequence[Mapping[str, Any]] = (), outlook: Ou
         "retry_of": task.retry_of,
         "request_id": task.request_id,
         "urls": {"self": f"/v1/tasks/{task.id}", "cancel": f"/v1/tasks/{task.id}/cancel"},
+    }
+
+
+def show_model(model: Model, available: bool, lane: str, estimate: Estimate) -> dict[str, Any]:  # noqa: FBT001 - a value to show
+    """Return the model as ``ModelAnswer``."""
+    return {
+        "name": model.name,
+        "title": model.title,
+        "type": model.type,
+        "provider": model.provider,
+        "available": available,
+        "credits": model.credits,
+        "deadline_seconds": model.deadline,
+        "lane": lane,
+        "prompt_limit": model.prompt_limit,
+        "references": {"least": model.references[0], "most": model.references[1]},
+        "parameters": {
+            name: one.model_dump(include={"kind", "meaning", "default", "choices", "least", "most"})
+            for name, one in model.parameters.items()
+        },
+        "estimate": estimate,
     }
 
 

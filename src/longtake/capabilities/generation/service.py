@@ -10,9 +10,10 @@ from typing import Any
 from longtake.adapters.providers.provider import Provider
 from longtake.capabilities.generation.callbacks import find_callback_task, log_hint, take_hint
 from longtake.capabilities.generation.estimates import Estimates
+from longtake.capabilities.generation.models import Model
 from longtake.capabilities.generation.outlook import Outlooks
 from longtake.capabilities.generation.queries import TaskFilter, get_task, list_tasks, unfinished_tasks
-from longtake.capabilities.generation.schemas import NO_OUTLOOK, Outlook, show_task
+from longtake.capabilities.generation.schemas import NO_OUTLOOK, Outlook, show_model, show_task
 from longtake.capabilities.generation.tables import Task
 from longtake.capabilities.generation.tasks import NewTask, TaskLimits, cancel_task, create_task
 from longtake.capabilities.generation.validation import CheckedRequest, OfferedModels, check_request
@@ -32,7 +33,7 @@ class Generation:
 
     database: Database
     engine: Engine
-    offer: OfferedModels
+    offered: OfferedModels
     providers: Mapping[str, Provider]
     limits: TaskLimits
     watch: Watch
@@ -44,13 +45,13 @@ class Generation:
     #: Whether they can fetch them from our storage.
     storage_signs: bool
 
-    def lane_of(self, request: CheckedRequest) -> str:
-        """Return the lane in which the request's submit waits."""
-        return request.model.lane or self.providers[request.model.provider].submit_lane.name
+    def lane_of(self, model: Model) -> str:
+        """Return the lane in which the model's submits wait."""
+        return model.lane or self.providers[model.provider].submit_lane.name
 
     async def submit(self, user_id: str, request: CheckedRequest, key: Keyed | None, request_id: str) -> Answer:
         """Create the task, or return the first answer when the key was used before."""
-        return await self._write(NewTask.of(user_id, request, self.lane_of(request), request_id), key)
+        return await self._write(NewTask.of(user_id, request, self.lane_of(request.model), request_id), key)
 
     async def retry(self, user_id: str, task_id: str, key: Keyed | None, request_id: str) -> Answer:
         """Create a new task from one that failed or was cancelled; it points to the old one."""
@@ -60,10 +61,10 @@ class Generation:
                 f"The task {task_id} is {old.status}: only a failed or cancelled task can be tried again.",
                 task_status=old.status,
             )
-        model = self.offer.find(old.model, old.type)
+        model = self.offered.find(old.model, old.type)
         # Check again: the model's limits may have changed since.
         request = check_request(model, old.prompt, old.parameters, old.references, old.conversation_id)
-        return await self._write(NewTask.of(user_id, request, self.lane_of(request), request_id, old.id), key)
+        return await self._write(NewTask.of(user_id, request, self.lane_of(request.model), request_id, old.id), key)
 
     async def _write(self, new: NewTask, key: Keyed | None) -> Answer:
         self._require_reachable(new.request)
@@ -152,24 +153,8 @@ class Generation:
         """Return every model with its limits, price and usual duration."""
         estimates = await self.estimates.all()
         return [
-            {
-                "name": model.name,
-                "title": model.title,
-                "type": model.type,
-                "provider": model.provider,
-                "available": self.offer.available(model),
-                "credits": model.credits,
-                "deadline_seconds": model.deadline,
-                "lane": model.lane or self.providers[model.provider].submit_lane.name,
-                "prompt_limit": model.prompt_limit,
-                "references": {"least": model.references[0], "most": model.references[1]},
-                "parameters": {
-                    name: one.model_dump(include={"kind", "meaning", "default", "choices", "least", "most"})
-                    for name, one in model.parameters.items()
-                },
-                "estimate": estimates[model.name],
-            }
-            for model in self.offer.models.values()
+            show_model(model, self.offered.available(model), self.lane_of(model), estimates[model.name])
+            for model in self.offered.models.values()
         ]
 
 

@@ -44,7 +44,7 @@ from longtake.services.conversations.answers import FinishedMessage, finish_mess
 from longtake.services.credits import end_holds, hold, refund
 
 #: The signal that tasks have ended.
-TOPIC = "tasks"
+ENDED_SIGNAL = "tasks"
 PROMPT_IN_EVENT = 200
 ERROR_LIMIT = 500
 #: States of a result's copy that are final without a copy.
@@ -342,7 +342,7 @@ def _append_end_events(tx: Transaction, ended: Sequence[Task]) -> None:
         if task.fail_code is not None:
             data["error"] = {"code": task.fail_code, "message": task.error}
         append_event(tx, f"task.{task.status}", subject=task.id, user_id=task.user_id, data=data)
-    tx.signal(TOPIC)
+    tx.signal(ENDED_SIGNAL)
 
 
 def cancel_task(tx: Transaction, user_id: str, task_id: str) -> Task:

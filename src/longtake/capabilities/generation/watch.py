@@ -20,7 +20,7 @@ from sqlalchemy import select
 
 from longtake.capabilities.generation.intervals import FAST_SECONDS, next_watched_poll
 from longtake.capabilities.generation.tables import IS_UNFINISHED, POLL, UNFINISHED, tasks
-from longtake.capabilities.generation.tasks import TOPIC
+from longtake.capabilities.generation.tasks import ENDED_SIGNAL
 from longtake.clock import Clock
 from longtake.db import Database, Transaction
 from longtake.engine.control import hurry
@@ -102,7 +102,7 @@ class Watch:
 
     def running(self) -> AbstractAsyncContextManager[None]:
         """Keep watching while the server runs."""
-        return self._database.signals.heeded(TOPIC, self._wake, self._rounds())
+        return self._database.signals.heeded(ENDED_SIGNAL, self._wake, self._rounds())
 
     async def _rounds(self) -> None:
         while True:
