@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.questions import Question, find_workers, of_lists, of_routes, of_the_program
+from bench.questions import Question, find_known, of_lists, of_routes, of_the_program
 
 if TYPE_CHECKING:
     from longtake.db import Database, Transaction
@@ -35,7 +35,7 @@ async def measure_all(url: str, folder: str) -> dict[str, dict[str, Any]]:
     try:
         application = Application(Settings(data_dir=Path(folder), database_url=url), database)
         await application.build().start()
-        known = await database.read(find_workers)
+        known = await database.read(find_known)
         questions = of_lists(known) | of_routes(known) | of_the_program(application, known)
         measured = {name: await measure_one(database, one) for name, one in questions.items()}
         await application.capabilities.close()

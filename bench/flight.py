@@ -91,8 +91,7 @@ def grant_credits(tx: "Transaction", users: list[str]) -> None:
 def write_tasks(tx: "Transaction", engine: "Engine", remote_ids: list[str], delays: list[float], start: int) -> None:
     from sqlalchemy import insert
 
-    from longtake.capabilities.generation.kinds import POLL
-    from longtake.capabilities.generation.tables import submissions, tasks
+    from longtake.capabilities.generation.tables import POLL, submissions, tasks
     from longtake.clock import new_id
     from longtake.db.dialects import NOW
     from longtake.engine.jobs import JobRequest

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from bench.million_rows import AWAY, HEAVY
 
 if TYPE_CHECKING:
-    from longtake.capabilities.generation.views import Task
+    from longtake.capabilities.generation.tables import Task
     from longtake.db import Transaction
     from longtake.server.application import Application
 
@@ -34,45 +34,45 @@ class Known:
     talk: "Task"
 
 
-def find_workers(tx: "Transaction") -> Known:
-    from longtake.capabilities.generation.queries import Filter, list_tasks, unfinished_tasks
+def find_known(tx: "Transaction") -> Known:
+    from longtake.capabilities.generation.queries import TaskFilter, list_tasks, unfinished_tasks
 
-    ended = list_tasks(tx, HEAVY, Filter(("completed",)), None, 1000)
+    ended = list_tasks(tx, HEAVY, TaskFilter(("completed",)), None, 1000)
     talk = next(task for task in ended if task.conversation_id is not None)
     return Known(unfinished_tasks(tx, HEAVY), ended, talk)
 
 
 def of_lists(known: Known) -> dict[str, Question]:
     """Return the lists by each filter, for the user who has the most tasks."""
-    from longtake.capabilities.generation.queries import Filter, list_tasks
+    from longtake.capabilities.generation.queries import TaskFilter, list_tasks
     from longtake.server.snapshot import ENDED
 
     talk = known.talk.conversation_id
     filters = {
-        "all": Filter(),
-        "by status": Filter(("failed",)),
+        "all": TaskFilter(),
+        "by status": TaskFilter(("failed",)),
         "by three statuses": ENDED,
-        "by type": Filter(type="video"),
-        "by model": Filter(model="nano-banana-pro"),
-        "by a rare model": Filter(model="kling-2.6"),
-        "by status and type": Filter(("cancelled",), "video"),
-        "by status and a rare model": Filter(("failed",), None, "kling-2.6"),
-        "by three statuses and a rare model": Filter(ENDED.status, None, "kling-2.6"),
-        "by type and model that exclude each other": Filter((), "image", "veo-3.1-fast"),
-        "by conversation": Filter(conversation_id=talk),
-        "by conversation and status": Filter(("failed",), conversation_id=talk),
+        "by type": TaskFilter(type="video"),
+        "by model": TaskFilter(model="nano-banana-pro"),
+        "by a rare model": TaskFilter(model="kling-2.6"),
+        "by status and type": TaskFilter(("cancelled",), "video"),
+        "by status and a rare model": TaskFilter(("failed",), None, "kling-2.6"),
+        "by three statuses and a rare model": TaskFilter(ENDED.status, None, "kling-2.6"),
+        "by type and model that exclude each other": TaskFilter((), "image", "veo-3.1-fast"),
+        "by conversation": TaskFilter(conversation_id=talk),
+        "by conversation and status": TaskFilter(("failed",), conversation_id=talk),
     }
-    further_on = Question(list_tasks, (HEAVY, Filter(), known.ended[-1].id, 51), HEAVY)
+    further_on = Question(list_tasks, (HEAVY, TaskFilter(), known.ended[-1].id, 51), HEAVY)
     lists = {f"list {name}": Question(list_tasks, (HEAVY, one, None, 51), HEAVY) for name, one in filters.items()}
-    away = Question(list_tasks, (AWAY, Filter(), None, 51), AWAY)
+    away = Question(list_tasks, (AWAY, TaskFilter(), None, 51), AWAY)
     return lists | {"list further on": further_on, "list all of one who was away for a month": away}
 
 
 def of_routes(known: Known) -> dict[str, Question]:
     """Return what other routes ask, and what comes with a request that is written."""
-    from longtake.capabilities.generation.callbacks import find_addressee
-    from longtake.capabilities.generation.new_task import COUNT
+    from longtake.capabilities.generation.callbacks import find_callback_task
     from longtake.capabilities.generation.queries import get_task, unfinished_tasks
+    from longtake.capabilities.generation.tasks import COUNT
     from longtake.http.idempotency import FIND
     from longtake.server.snapshot import take_snapshot
     from longtake.services.assets import assets_of_tasks
@@ -88,7 +88,7 @@ def of_routes(known: Known) -> dict[str, Question]:
         "whole snapshot": Question(take_snapshot, (HEAVY,), HEAVY),
         "idempotency key": Question(lambda tx: tx.run(FIND, **key)),
         "number under way, at a submit": Question(lambda tx: tx.run(COUNT, user_id=HEAVY, most=1000)),
-        "task of a callback": Question(find_addressee, ("kie", known.talk.reference)),
+        "task of a callback": Question(find_callback_task, ("kie", known.talk.reference)),
     }
 
 
@@ -97,10 +97,9 @@ def of_the_program(application: "Application", known: Known) -> dict[str, Questi
     from longtake.capabilities.generation.deadlines import end_overdue
     from longtake.capabilities.generation.estimates import _read
     from longtake.capabilities.generation.figures import _poll_delay, _unfinished, generation_figures, read_ended
-    from longtake.capabilities.generation.health_alerts import read_unasked
-    from longtake.capabilities.generation.lost_submits import look_again
-    from longtake.capabilities.generation.outlook import _look
-    from longtake.capabilities.generation.queue_position import read_lines
+    from longtake.capabilities.generation.health_alerts import read_unpolled
+    from longtake.capabilities.generation.lost_submits import enqueue_searches
+    from longtake.capabilities.generation.outlook import _read_jobs, read_queues
     from longtake.capabilities.generation.submissions import _running
     from longtake.capabilities.generation.watch import _ended
     from longtake.capabilities.generation.watch import _unfinished as watched
@@ -109,9 +108,9 @@ def of_the_program(application: "Application", known: Known) -> dict[str, Questi
     engine, providers = application.engine, application.capabilities.providers
     ids = [task.id for task in known.unfinished]
     return {
-        "queue of a lane": Question(read_lines, (["kie.submit"],)),
-        "retries: jobs of 50 tasks": Question(_look, (ids, frozenset(EVERY_LANE))),
-        "jobs and queue of 50 tasks": Question(_look, (ids, frozenset())),
+        "queue of a lane": Question(read_queues, (["kie.submit"],)),
+        "retries: jobs of 50 tasks": Question(_read_jobs, (ids, frozenset(EVERY_LANE))),
+        "jobs and queue of 50 tasks": Question(_read_jobs, (ids, frozenset())),
         "tasks watched by a new stream": Question(watched, ([HEAVY],)),
         "ends of 50 awaited tasks": Question(_ended, (ids,)),
         "number running at a provider": Question(_running, (("kie", "kie_veo"),)),
@@ -120,8 +119,8 @@ def of_the_program(application: "Application", known: Known) -> dict[str, Questi
         "figures: ended in a day": Question(read_ended, (24.0,)),
         "figures: polls of running tasks": Question(_poll_delay),
         "figures: number unfinished": Question(_unfinished),
-        "check: running tasks not asked about": Question(read_unasked, (providers,)),
+        "check: running tasks not asked about": Question(read_unpolled, (providers,)),
         "sweep: past their deadline": Question(end_overdue, (), writes=True),
-        "sweep: lost submits": Question(look_again, (engine, providers), writes=True),
+        "sweep: lost submits": Question(enqueue_searches, (engine, providers), writes=True),
         "sweep: old idempotency keys": Question(forget_old_keys, writes=True),
     }

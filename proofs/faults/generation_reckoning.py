@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from longtake import open_database
-from longtake.capabilities.generation.kinds import OF_A_TASK
+from longtake.capabilities.generation.tables import TASK_KINDS
 from longtake.services.credits import audit
 from proofs.faults.generation_books import Books
 from proofs.faults.generation_files import check_files
@@ -135,7 +135,7 @@ def _jobs(_story: Story, books: Books) -> Iterator[str]:
 
 
 def _is_crash_of_task(kind: str, error: str) -> bool:
-    return "CRASHED" in error and kind in OF_A_TASK
+    return "CRASHED" in error and kind in TASK_KINDS
 
 
 def _submits(story: Story, books: Books) -> Iterator[str]:

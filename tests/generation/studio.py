@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select, text
 
-from longtake.capabilities.generation.tables import submissions, tasks
+from longtake.capabilities.generation.tables import Task, submissions, task_from, tasks
 from longtake.capabilities.generation.validation import check_request
-from longtake.capabilities.generation.views import Task, task_from
 from longtake.engine.lane_store import set_lane
 from longtake.engine.lanes import Lane
 from longtake.engine.schedules import fire_due
@@ -98,7 +97,7 @@ class Studio:
         references: list[str] | None = None,
         **parameters: Any,
     ) -> Answer:
-        found = self.generation.offer.models[model]
+        found = self.generation.offered.models[model]
         request = check_request(found, prompt, parameters, references or [], conversation)
         wanted = keyed(user, "test", key, {"prompt": prompt, "model": model, **parameters})
         return await self.generation.submit(user, request, wanted, "request-1")

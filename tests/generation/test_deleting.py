@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake.capabilities.generation.account_removal import begin_deletion
-from longtake.capabilities.generation.new_task import NewTask, create_task
-from longtake.capabilities.generation.removal import delete_conversation, delete_task, require_unused
-from longtake.capabilities.generation.retention import Retention
+from longtake.capabilities.generation.removal import Retention, delete_conversation, delete_task, require_unused
+from longtake.capabilities.generation.tasks import NewTask, create_task
 from longtake.capabilities.generation.validation import check_request
 from longtake.capabilities.media.references import References
 from longtake.clock import new_id
@@ -91,7 +90,7 @@ async def test_x6_a_task_goes_with_its_messages_its_results_and_their_files(stud
 
 async def test_a_task_under_way_must_be_cancelled_first(studio: Studio) -> None:
     task_id = await studio.submit()
-    with pytest.raises(StateConflict, match="only one that has ended") as caught:
+    with pytest.raises(StateConflict, match="only a task that has ended") as caught:
         await delete(studio, delete_task, USER, task_id)
     assert caught.value.hint == "Cancel it first."
     await studio.generation.cancel(USER, task_id)
@@ -132,16 +131,16 @@ async def test_a_conversation_with_a_task_under_way_stays_whole(studio: Studio) 
     conversation = await conversation_of(studio)
     await saved(studio, conversation=conversation)
     await studio.submit(conversation=conversation)
-    with pytest.raises(StateConflict, match="is under way"):
+    with pytest.raises(StateConflict, match="has not ended"):
         await delete(studio, delete_conversation, USER, conversation)
     assert [await count(studio, one) for one in ("tasks", "assets", "messages", "conversations")] == [2, 1, 4, 1]
 
 
 async def test_a_task_that_is_made_while_its_conversation_goes_is_not_left_without(studio: Studio) -> None:
     conversation = await conversation_of(studio)
-    model = studio.generation.offer.models["nano-banana"]
+    model = studio.generation.offered.models["nano-banana"]
     request = check_request(model, "a red fox", {}, [], conversation)
-    new = NewTask.of(USER, request, studio.generation.lane_of(request), None)
+    new = NewTask.of(USER, request, studio.generation.lane_of(request.model), None)
     written, go_on = threading.Event(), threading.Event()
 
     def make_slowly(tx: Transaction) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy import insert, update
 
 from longtake.capabilities.generation import figures
 from longtake.capabilities.generation.figures import generation_figures
-from longtake.capabilities.generation.health_alerts import read_unasked
+from longtake.capabilities.generation.health_alerts import read_unpolled
 from longtake.capabilities.generation.tables import tasks
 from longtake.clock import new_id
 from longtake.engine.lane_store import pause_lane
@@ -174,4 +174,4 @@ async def test_a_task_that_waits_for_its_submit_is_not_missed(studio: Studio) ->
     await studio.database.run(pause_lane, "kie.submit", "for the test")
     await studio.submit()
     studio.clock.advance(1_000)
-    assert await studio.database.read(read_unasked, studio.capabilities.providers) is None
+    assert await studio.database.read(read_unpolled, studio.capabilities.providers) is None

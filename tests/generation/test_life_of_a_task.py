@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.capabilities.generation.cancellation import cancel_task
-from longtake.capabilities.generation.new_task import Limits, NewTask, create_task
-from longtake.capabilities.generation.queries import Filter
+from longtake.capabilities.generation.queries import TaskFilter
+from longtake.capabilities.generation.tasks import NewTask, TaskLimits, cancel_task, create_task
 from longtake.capabilities.generation.validation import check_request
 from longtake.errors import (
     IdempotencyKeyReused,
@@ -41,7 +40,7 @@ async def everything_adds_up(studio: Studio) -> None:
 
 @pytest.mark.parametrize("model", [*IMAGE_MODELS, *VIDEO_MODELS])
 async def test_a_task_of_each_provider_is_completed_charged_and_told(studio: Studio, model: str) -> None:
-    price = studio.generation.offer.models[model].credits
+    price = studio.generation.offered.models[model].credits
     conversation = await new_conversation(studio)
     task_id = await studio.submit(model=model, conversation=conversation)
     assert (await studio.task(task_id)).status == "pending"
@@ -138,8 +137,8 @@ async def test_a_reference_that_is_not_ours_is_refused(studio: Studio) -> None:
 
 
 async def test_one_user_cannot_have_more_under_way_than_allowed(studio: Studio) -> None:
-    model = studio.generation.offer.models["nano-banana"]
-    limits = Limits(unfinished=2, queue_seconds=60)
+    model = studio.generation.offered.models["nano-banana"]
+    limits = TaskLimits(unfinished=2, queue_seconds=60)
     for number in range(3):
         new = NewTask.of(USER, check_request(model, "fox", {}, [], None), "default", None)
         if number == 2:
@@ -217,11 +216,11 @@ async def test_a_list_has_the_newest_of_every_status_asked_for(studio: Studio, *
     for one in (made[0], made[4]):
         await studio.generation.cancel(USER, one)
     await studio.follow(made[1])
-    wanted = Filter(("cancelled", "completed", "running"), "image", "nano-banana", where)
+    wanted = TaskFilter(("cancelled", "completed", "running"), "image", "nano-banana", where)
     first = await studio.generation.page(USER, wanted, None, 4)
     assert [task["id"] for task in first] == made[:1:-1]
     rest = await studio.generation.page(USER, wanted, made[2], 4)
     assert [task["id"] for task in rest] == [made[1], made[0]]
-    cancelled = await studio.generation.page(USER, Filter(("cancelled",), None, None, where), None, 4)
+    cancelled = await studio.generation.page(USER, TaskFilter(("cancelled",), None, None, where), None, 4)
     assert [task["id"] for task in cancelled] == [made[4], made[0]]
     assert await studio.generation.page("eve", wanted, None, 4) == []

@@ -15,10 +15,9 @@ from sqlalchemy import event
 from longtake import open_database
 from longtake.capabilities.generation.deadlines import end_overdue
 from longtake.capabilities.generation.figures import _poll_delay, _unfinished, generation_figures
-from longtake.capabilities.generation.health_alerts import read_unasked
-from longtake.capabilities.generation.outlook import _look
-from longtake.capabilities.generation.queries import Filter, list_tasks, unfinished_tasks
-from longtake.capabilities.generation.queue_position import read_lines
+from longtake.capabilities.generation.health_alerts import read_unpolled
+from longtake.capabilities.generation.outlook import _read_jobs, read_queues
+from longtake.capabilities.generation.queries import TaskFilter, list_tasks, unfinished_tasks
 from longtake.capabilities.generation.submissions import _running
 from longtake.server.snapshot import ENDED, RECENT
 from longtake.services.conversations.store import count_unread, list_conversations
@@ -34,23 +33,31 @@ ID = "019a8f6e-5d0c-7c41-9f53-0f6d1f2b7a10"
 QUESTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
     "unfinished": (unfinished_tasks, ("ada",), "tasks_unfinished (user_id=?)"),
     "running": (_running, (("kie", "kie_veo"),), "tasks_running (provider=?)"),
-    "all": (list_tasks, ("ada", Filter(), ID, 50), "tasks_user_status (user_id=? AND status=? AND id<?)"),
-    "status": (list_tasks, ("ada", Filter(("failed",)), ID, 50), "tasks_user_status (user_id=? AND status=? AND id<?)"),
-    "type": (list_tasks, ("ada", Filter(type="video"), ID, 50), "tasks_user_type (user_id=? AND type=? AND id<?)"),
-    "model": (list_tasks, ("ada", Filter(model="fox"), ID, 50), "tasks_user_model (user_id=? AND model=? AND id<?)"),
+    "all": (list_tasks, ("ada", TaskFilter(), ID, 50), "tasks_user_status (user_id=? AND status=? AND id<?)"),
+    "status": (
+        list_tasks,
+        ("ada", TaskFilter(("failed",)), ID, 50),
+        "tasks_user_status (user_id=? AND status=? AND id<?)",
+    ),
+    "type": (list_tasks, ("ada", TaskFilter(type="video"), ID, 50), "tasks_user_type (user_id=? AND type=? AND id<?)"),
+    "model": (
+        list_tasks,
+        ("ada", TaskFilter(model="fox"), ID, 50),
+        "tasks_user_model (user_id=? AND model=? AND id<?)",
+    ),
     "conversation": (
         list_tasks,
-        ("ada", Filter(conversation_id=ID), ID, 50),
+        ("ada", TaskFilter(conversation_id=ID), ID, 50),
         "tasks_conversation (conversation_id=? AND id<?)",
     ),
     "conversation and more": (
         list_tasks,
-        ("ada", Filter(("failed",), "video", "fox", ID), ID, 50),
+        ("ada", TaskFilter(("failed",), "video", "fox", ID), ID, 50),
         "tasks_conversation (conversation_id=? AND id<?)",
     ),
     "several": (
         list_tasks,
-        ("ada", Filter(("failed", "cancelled")), ID, 50),
+        ("ada", TaskFilter(("failed", "cancelled")), ID, 50),
         "tasks_user_status (user_id=? AND status=? AND id<?)",
     ),
 }
@@ -99,9 +106,9 @@ async def test_a_snapshot_reads_only_what_it_shows(opened: Database) -> None:
     assert plans.count("SEARCH tasks USING COVERING INDEX tasks_user_status (user_id=? AND status=?)") == 3
     plans = await opened.run(plans_of, count_unread, "ada")
     assert plans == ["SEARCH conversations USING COVERING INDEX conversations_unread (user_id=? AND unread>?)"]
-    plans = await opened.run(plans_of, read_lines, ["kie.submit"])
+    plans = await opened.run(plans_of, read_queues, ["kie.submit"])
     assert plans == ["SEARCH jobs USING INDEX jobs_ready (lane=? AND kind=?)"]
-    plans = await opened.run(plans_of, _look, [ID], frozenset())
+    plans = await opened.run(plans_of, _read_jobs, [ID], frozenset())
     assert "SEARCH jobs USING INDEX jobs_key (kind=? AND key=?)" in plans
 
 
@@ -131,7 +138,7 @@ async def test_postgresqls_figures_read_only_small_indexes(crowded_url: str) -> 
 
 
 def _read_unasked(tx: Transaction) -> None:
-    read_unasked(tx, {})
+    read_unpolled(tx, {})
 
 
 async def test_the_check_of_running_tasks_reads_only_those(opened: Database) -> None:
@@ -199,8 +206,8 @@ def crowded_url(postgresql_server: PostgresqlServer) -> Iterator[str]:
         (list_tasks, ("user7", ENDED, None, RECENT), "user7", "tasks_user_status"),
         (list_conversations, ("user1",), "user1", "conversations_user"),
         (count_unread, ("user1",), "user1", "conversations_unread"),
-        (read_lines, (["kie.submit"],), None, "jobs_ready"),
-        (_look, ([ID, "7"], frozenset()), None, "jobs_key"),
+        (read_queues, (["kie.submit"],), None, "jobs_ready"),
+        (_read_jobs, ([ID, "7"], frozenset()), None, "jobs_key"),
         (generation_figures, (24.0,), None, "Index Only Scan Backward using tasks_ended"),
         (generation_figures, (24.0,), None, "tasks_running"),
     ],

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from longtake.capabilities.generation import estimates, queue_position
+from longtake.capabilities.generation import estimates, outlook
 from longtake.capabilities.generation.estimates import Estimates
 from longtake.capabilities.generation.progress import progress
 from longtake.errors import NotFound
@@ -136,7 +136,7 @@ async def test_the_same_key_gets_the_same_place_again(studio: Studio) -> None:
 
 
 async def test_a_long_queue_is_told_as_at_least(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_position, "LINE_LIMIT", 3)
+    monkeypatch.setattr(outlook, "QUEUE_LIMIT", 3)
     task_ids = []
     for number in range(5):
         task_ids.append(await studio.submit(f"fox {number}"))
@@ -154,13 +154,13 @@ async def test_many_who_look_within_a_second_cost_one_look_at_the_lane(
     task_id = await studio.submit()
     studio.clock.advance(5)
     looks: list[str] = []
-    real = queue_position.read_lines
+    real = outlook.read_queues
 
     def count(tx: Transaction, lanes: frozenset[str]) -> dict[str, list[str]]:
         looks.extend(lanes)
         return real(tx, lanes)
 
-    monkeypatch.setattr("longtake.capabilities.generation.outlook.read_lines", count)
+    monkeypatch.setattr("longtake.capabilities.generation.outlook.read_queues", count)
     for _ in range(10):
         await shown(studio, task_id)
     assert looks == ["kie.submit"]

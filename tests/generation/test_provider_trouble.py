@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import text
 
-from longtake.capabilities.generation.cancellation import cancel_task
+from longtake.capabilities.generation.tasks import cancel_task
 from longtake.engine.lane_store import all_lanes, pause_lane
 from tests.engine.stage import finish
 from tests.generation.studio import CREDITS, USER
@@ -77,7 +77,7 @@ async def test_f38_a_submit_without_an_answer_is_never_sent_twice(studio: Studio
     assert await studio.facts(task_id) == ["intended", "unknown"]
     assert len(studio.sandbox.calls(route="submit")) == 1
 
-    deadline = studio.generation.offer.models[model].deadline
+    deadline = studio.generation.offered.models[model].deadline
     studio.clock.advance(deadline - 5)
     await studio.step()
     assert (await studio.task(task_id)).status == "pending"

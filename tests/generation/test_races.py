@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake.capabilities.generation.cancellation import cancel_task
 from longtake.capabilities.generation.deadlines import end_overdue
+from longtake.capabilities.generation.tasks import cancel_task
 from longtake.engine.control import retry
 from tests.engine.stage import finish
 from tests.generation.studio import CREDITS, USER

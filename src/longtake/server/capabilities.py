@@ -13,23 +13,21 @@ from longtake.adapters.net import HttpClient
 from longtake.adapters.providers.registry import build_providers, lanes_of
 from longtake.adapters.providers.trouble import Breaker
 from longtake.adapters.storage import open_storage
-from longtake.capabilities.generation.account_removal import Leaving
-from longtake.capabilities.generation.deadlines import Sweeping
+from longtake.capabilities.generation.account_removal import AccountRemoval
+from longtake.capabilities.generation.deadlines import DeadlineSweep
 from longtake.capabilities.generation.estimates import Estimates
-from longtake.capabilities.generation.health_alerts import Checking
-from longtake.capabilities.generation.lost_results import refund_lost
-from longtake.capabilities.generation.lost_submits import Attaching
+from longtake.capabilities.generation.health_alerts import HealthCheck
+from longtake.capabilities.generation.jobs import JobContext
+from longtake.capabilities.generation.lost_submits import LostSubmitHandler
 from longtake.capabilities.generation.models import load_models
-from longtake.capabilities.generation.new_task import Limits
 from longtake.capabilities.generation.outlook import Outlooks
-from longtake.capabilities.generation.poll import Polling
-from longtake.capabilities.generation.references import ReferenceLoader
-from longtake.capabilities.generation.retention import Retention
+from longtake.capabilities.generation.poll import PollHandler
+from longtake.capabilities.generation.removal import Retention
 from longtake.capabilities.generation.service import Generation
-from longtake.capabilities.generation.sources import Sources
-from longtake.capabilities.generation.submit import Submitting
-from longtake.capabilities.generation.validation import Offer
-from longtake.capabilities.generation.views import Task
+from longtake.capabilities.generation.sources import TaskResults
+from longtake.capabilities.generation.submit import SubmitHandler
+from longtake.capabilities.generation.tasks import TaskLimits, refund_lost
+from longtake.capabilities.generation.validation import OfferedModels
 from longtake.capabilities.generation.watch import Watch
 from longtake.capabilities.media.cloudflare import CloudflareFrames
 from longtake.capabilities.media.imports import Adding
@@ -120,27 +118,32 @@ class Capabilities:
 
     def kinds(self) -> list[JobKind]:
         """Return all job kinds."""
-        database, engine = self.database, self.engine
-        submitting = Submitting(
-            database,
-            engine,
-            self.providers,
-            self.models,
-            self.storage,
-            ReferenceLoader(database, self.storage, self.links),
-            self._callback_url,
-            self._breaker,
-            self._random,
+        database, context = self.database, self._job_context()
+        handlers = (
+            SubmitHandler(context),
+            PollHandler(context),
+            LostSubmitHandler(context),
+            DeadlineSweep(context),
+            HealthCheck(context),
+            Delivering(database, self.client, self.vault, self.clock),
         )
-        attaching = Attaching(database, engine, self.providers, self.models, self._breaker, self._random)
-        polling = Polling(engine, self.providers, self._breaker, self._random)
-        sweeping = Sweeping(database, engine, self.providers)
-        checking = Checking(database, self.providers)
-        delivering = Delivering(database, self.client, self.vault, self.clock)
-        kinds = [one.kind() for one in (submitting, polling, attaching, sweeping, checking, delivering)]
+        kinds = [one.kind() for one in handlers]
         pruning = webhook_pruning.prune_kind(database, self.settings.webhook_days)
         media, removing = self._media_kinds(), self._removing_kinds()
         return [*kinds, self._making().kind(), *media, *removing, *self.catalogue.kinds(), pruning]
+
+    def _job_context(self) -> JobContext:
+        return JobContext(
+            database=self.database,
+            engine=self.engine,
+            providers=self.providers,
+            models=self.models,
+            storage=self.storage,
+            links=self.links,
+            public_url=self.settings.public_url,
+            breaker=self._breaker,
+            random=self._random,
+        )
 
     def _making(self) -> Making:
         return Making(
@@ -155,7 +158,7 @@ class Capabilities:
 
     def _media_kinds(self) -> list[JobKind]:
         """Return what is done with finished media."""
-        database, sources = self.database, TaskSources(Sources(self.database, self.providers))
+        database, sources = self.database, TaskSources(TaskResults(self.database, self.providers))
         mirror = Mirror(
             database,
             self.storage,
@@ -181,8 +184,8 @@ class Capabilities:
     def _removing_kinds(self) -> list[JobKind]:
         """Return what takes rows and files away."""
         deleting = Deleting(self.database, self.storage)
-        leaving = Leaving(self.database, self.engine, [remove_runs_of])
-        return [one.kind() for one in (deleting, leaving, self._orphans(), self._retention())]
+        accounts = AccountRemoval(self.database, self.engine, [remove_runs_of])
+        return [one.kind() for one in (deleting, accounts, self._orphans(), self._retention())]
 
     def _orphans(self) -> Orphans:
         return Orphans(self.database, self.storage, self.clock)
@@ -211,10 +214,10 @@ class Capabilities:
 
     def schedules(self) -> list[Schedule]:
         """Return all schedules."""
-        sweeping = Sweeping(self.database, self.engine, self.providers)
-        checking = Checking(self.database, self.providers)
+        context = self._job_context()
+        deadlines, health = DeadlineSweep(context), HealthCheck(context)
         copies = AssetSweeping(self.database, self.engine)
-        sweeps = [one.schedule() for one in (sweeping, copies, checking, self._orphans(), self._retention())]
+        sweeps = [one.schedule() for one in (deadlines, copies, health, self._orphans(), self._retention())]
         return [*sweeps, webhook_pruning.prune_schedule(), *self.catalogue.schedules()]
 
     def dispatcher(self) -> Dispatcher:
@@ -228,9 +231,9 @@ class Capabilities:
         return Generation(
             database=database,
             engine=engine,
-            offer=Offer(self.models, self.providers),
+            offered=OfferedModels(self.models, self.providers),
             providers=self.providers,
-            limits=Limits(settings.unfinished_tasks, settings.queue_seconds),
+            limits=TaskLimits(settings.unfinished_tasks, settings.queue_seconds),
             watch=Watch(database, self.clock, self.feed),
             estimates=estimates,
             outlooks=Outlooks(database, self.clock, estimates),
@@ -263,8 +266,3 @@ class Capabilities:
 
     def _needs_key(self, url: str) -> bool:
         return any(provider.download_headers(url) for provider in self.providers.values())
-
-    def _callback_url(self, task: Task) -> str | None:
-        """Return where the provider may tell of the task; None when we have no public address."""
-        base = self.settings.public_url.rstrip("/")
-        return f"{base}/v1/callbacks/{task.provider}?reference={task.reference}" if base else None

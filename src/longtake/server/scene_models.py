@@ -7,7 +7,7 @@ from typing import Any
 
 from longtake.adapters.providers.provider import GenerationRequest, Provider
 from longtake.capabilities.generation.models import Model
-from longtake.capabilities.generation.validation import Offer, check_parameters, check_prompt
+from longtake.capabilities.generation.validation import OfferedModels, check_parameters, check_prompt
 from longtake.capabilities.scenes.models import SceneModel
 from longtake.errors import ModelNotForScenes, UnknownModel
 
@@ -16,7 +16,7 @@ class OfferedSceneModels:
     """Those image models whose provider answers at once and may be asked again; in the order of the offer."""
 
     def __init__(self, models: Mapping[str, Model], providers: Mapping[str, Provider]) -> None:
-        self._offer = Offer(models, providers)
+        self._offer = OfferedModels(models, providers)
         self._providers = providers
 
     def find(self, name: str | None) -> SceneModel:

@@ -11,9 +11,10 @@ import orjson
 from fastapi import APIRouter, Depends, Response
 from sqlalchemy import select
 
-from longtake.capabilities.generation.queries import PENDING_LIMIT, Filter, list_tasks, unfinished_tasks
+from longtake.capabilities.generation.queries import PENDING_LIMIT, TaskFilter, list_tasks, unfinished_tasks
+from longtake.capabilities.generation.schemas import moment
 from longtake.capabilities.generation.service import Generation
-from longtake.capabilities.generation.views import Task, moment
+from longtake.capabilities.generation.tables import Task
 from longtake.db import Transaction
 from longtake.db.dialects import NOW
 from longtake.http.paging import Cursor, write_cursor
@@ -28,7 +29,7 @@ from longtake.services.live.cursors import current_cursor
 
 RECENT = 20
 CONVERSATIONS = 50
-ENDED = Filter(status=("completed", "failed", "cancelled"))
+ENDED = TaskFilter(status=("completed", "failed", "cancelled"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""Generation: tasks that outlive the browser, the server and the provider's moods."""
+"""Images and videos made by providers, as tasks that survive restarts of clients, servers and providers."""

@@ -1,8 +1,8 @@
-"""Deleting an account: everything of a user that there was in that moment.
+"""Deletes an account: everything that the user had at that moment.
 
-What lets others in (keys, webhooks) and what was kept for repeats goes at once, in the transaction that also writes the
-job ``generation.delete_account``; the rest goes by that job in pages, because it may be much. Users are whoever a token
-names, so somebody who comes back begins anew: nothing that is made after the moment is touched.
+Keys, webhooks and answers kept for idempotency go at once, in the transaction that also enqueues the job
+``generation.delete_account``. The job removes the rest in pages, because it may be much. Users exist by their tokens
+alone, so a user who comes back starts afresh: the job touches nothing that is made after the moment.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from typing import Any
 
 from sqlalchemy import Column, delete, select
 
-from longtake.capabilities.generation.endings import Unsuccessful, end_tasks
-from longtake.capabilities.generation.kinds import DELETE_ACCOUNT, OF_A_TASK
 from longtake.capabilities.generation.removal import PAGE, remove_tasks
-from longtake.capabilities.generation.tables import IS_UNFINISHED, tasks
+from longtake.capabilities.generation.tables import DELETE_ACCOUNT, IS_UNFINISHED, TASK_KINDS, tasks
+from longtake.capabilities.generation.tasks import Unsuccessful, end_tasks
 from longtake.db import Database, Transaction
 from longtake.engine.control import cancel_of_subject
 from longtake.engine.engine import Engine
@@ -32,19 +31,19 @@ from longtake.services.conversations.removal import remove_conversation
 from longtake.services.conversations.tables import conversations
 from longtake.services.webhooks.tables import webhook_endpoints
 
-#: Removes a page of what a user had at that moment; says whether there may be more.
+#: Removes a page of what a user had at that moment; returns whether there may be more.
 Remove = Callable[[Transaction, Engine, str, datetime], bool]
 
 
 def begin_deletion(tx: Transaction, engine: Engine, user_id: str) -> None:
-    """Remove keys, webhooks and kept answers of the user, and have the rest removed. Again is as good as once."""
+    """Remove the user's keys, webhooks and kept answers, and enqueue the rest. Repeating it does no harm."""
     for table in (api_keys, webhook_endpoints, idempotency_keys):
         tx.execute(delete(table).where(table.c.user_id == user_id))
     engine.enqueue(tx, DELETE_ACCOUNT, {"user": user_id, "before": database_now(tx).isoformat()})
 
 
-class Leaving:
-    """Removes what users who left have; ``others`` remove what other capabilities keep of them."""
+class AccountRemoval:
+    """Removes what users had who deleted their account; ``others`` remove what other capabilities keep."""
 
     def __init__(self, database: Database, engine: Callable[[], Engine], others: Sequence[Remove] = ()) -> None:
         self._database = database
@@ -56,7 +55,7 @@ class Leaving:
         return JobKind(DELETE_ACCOUNT, self.run, time_limit=600.0, max_attempts=1_000, back_off=Exponential())
 
     async def run(self, job: Job) -> Outcome:
-        """Remove page after page, each in a transaction of its own: a kill loses nothing, and the rest goes on."""
+        """Remove everything in pages, each in its own transaction: after a kill, the job goes on where it was."""
         user_id, before = job.args["user"], datetime.fromisoformat(job.args["before"])
         for remove in (*self._others, _end_tasks, _remove_tasks, _remove_conversations, _remove_assets):
             while await self._database.run(remove, self._engine(), user_id, before):
@@ -65,11 +64,16 @@ class Leaving:
 
 
 def _end_tasks(tx: Transaction, _engine: Engine, user_id: str, before: datetime) -> bool:
-    """Cancel what is under way, as its user could: holds are released before their tasks go."""
+    """Cancel unfinished tasks, as the user could: their credits are released before the tasks are removed."""
     found = _page(tx, tasks.c.id, tasks.c.user_id == user_id, IS_UNFINISHED, tasks.c.created_at <= before)
     for task_id in found:
-        cancel_of_subject(tx, task_id, OF_A_TASK, "its user has left")
-    end_tasks(tx, unsuccessful=[Unsuccessful(one, "cancelled", "CANCELLED", "Its user has left.") for one in found])
+        cancel_of_subject(tx, task_id, TASK_KINDS, "its user has deleted the account")
+    end_tasks(
+        tx,
+        unsuccessful=[
+            Unsuccessful(one, "cancelled", "CANCELLED", "Its user has deleted the account.") for one in found
+        ],
+    )
     return len(found) == PAGE
 
 
@@ -89,7 +93,7 @@ def _remove_conversations(tx: Transaction, _engine: Engine, user_id: str, before
 
 
 def _remove_assets(tx: Transaction, engine: Engine, user_id: str, before: datetime) -> bool:
-    """Remove references and imports; a result of a task that was made since stays with its task."""
+    """Remove references and imports; results of newer tasks stay with their tasks."""
     mine = (assets.c.user_id == user_id, assets.c.created_at <= before)
     found = _page(tx, assets.c.id, *mine)
     remove_assets(tx, engine, found)

@@ -1,4 +1,4 @@
-"""Providers' callbacks: hints, never facts. The most one can do is to have a task asked about now instead of later."""
+"""Providers' callbacks: hints, never facts. All a callback can do is make a task's next poll come sooner."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import structlog
 from sqlalchemy import select
 
 from longtake.adapters.providers.provider import Provider
-from longtake.capabilities.generation.kinds import ATTACH, POLL
+from longtake.capabilities.generation.lost_submits import enqueue_attach
 from longtake.capabilities.generation.submissions import record_report
-from longtake.capabilities.generation.tables import tasks
+from longtake.capabilities.generation.tables import POLL, tasks
 from longtake.db import Transaction
 from longtake.db.dialects import seconds_until
 from longtake.engine.control import look_again
@@ -19,24 +19,24 @@ from longtake.engine.engine import Engine
 
 log = structlog.get_logger(__name__)
 
-#: For callbacks' sake a task is not asked about again sooner than this after the last time, however many come.
+#: However many callbacks come, they make no poll start sooner than this after the last one.
 REST_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Addressee:
-    """The task whose reference a callback brought."""
+class CallbackTask:
+    """The task that a callback's reference names."""
 
     task_id: str
     status: str
     provider_task_id: str | None
 
 
-def find_addressee(tx: Transaction, provider: str, reference: str) -> Addressee | None:
-    """Return the task the reference belongs to."""
+def find_callback_task(tx: Transaction, provider: str, reference: str) -> CallbackTask | None:
+    """Return the task that the reference belongs to."""
     ours = (tasks.c.reference == reference, tasks.c.provider == provider)
     row = tx.execute(select(tasks.c.id, tasks.c.status, tasks.c.provider_task_id).where(*ours)).first()
-    return None if row is None else Addressee(row.id, row.status, row.provider_task_id)
+    return None if row is None else CallbackTask(row.id, row.status, row.provider_task_id)
 
 
 def take_hint(tx: Transaction, engine: Engine, provider: Provider, task_id: str, provider_task_id: str) -> str:
@@ -46,8 +46,8 @@ def take_hint(tx: Transaction, engine: Engine, provider: Provider, task_id: str,
     find = select(*columns, until_last).where(tasks.c.id == task_id)
     row = tx.execute(find).first()
     if row is not None and row.provider_task_id is None:
-        # The acceptance may be on its way into this row. One waits for the other: either the row has the id when the
-        # wait is over, or whoever writes it there finds the report and asks at once.
+        # The acceptance may be about to be written to this row. One transaction waits for the other: either the row
+        # has the id after the wait, or the transaction that writes it finds the report and polls at once.
         row = tx.execute(find.with_for_update()).first()
     if row is None or row.status not in {"pending", "running"}:
         return "ended"
@@ -58,18 +58,17 @@ def take_hint(tx: Transaction, engine: Engine, provider: Provider, task_id: str,
     if not record_report(tx, task_id, provider.name, provider_task_id):
         return "too many reports"
     if row.needs_review:
-        lane = provider.query_lane.name
-        engine.enqueue(tx, ATTACH, {"provider": provider.name}, key=task_id, lane=lane, subject=task_id)
+        enqueue_attach(tx, engine, provider, task_id)
         return "attaching"
     return "noted"
 
 
 def _hurry(tx: Transaction, task_id: str, until_last: float | None) -> bool:
-    """Have the task asked about after this moment: once, and soon, also when a poll runs or waits out trouble."""
+    """Poll the task once after this moment, and soon, even while a poll runs or waits out trouble."""
     rested = REST_SECONDS if until_last is None else min(max(-until_last, 0.0), REST_SECONDS)
     return look_again(tx, POLL, task_id, waiting=REST_SECONDS - rested, running=REST_SECONDS)
 
 
 def log_hint(provider: str, task_id: str, done: str, **facts: Any) -> None:
-    """Keep a trace of callbacks: they are the first thing one looks for when a provider misbehaves."""
+    """Log a callback: these lines are the first thing to look for when a provider misbehaves."""
     log.info("callback", action="callback", provider=provider, task_id=task_id, done=done, **facts)

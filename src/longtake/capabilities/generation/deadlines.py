@@ -1,26 +1,24 @@
-"""The job ``generation.sweep``: tasks past their deadline end, by the database's clock and however the workers fare.
+"""The job ``generation.sweep``: end tasks past their deadline, by the database's clock.
 
-A running task is asked about one last time before it is given up; if that does not happen soon (its lane is paused,
-its provider down), it ends all the same.
+A running task is polled one last time before it ends. If that does not happen soon, because its lane is paused or its
+provider is down, it ends anyway.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import structlog
 from sqlalchemy import Row, Select, select
 
-from longtake.adapters.providers.provider import Provider
-from longtake.capabilities.generation.endings import Unsuccessful, end_tasks
-from longtake.capabilities.generation.kinds import OF_A_TASK, POLL, SUBMIT, SWEEP
-from longtake.capabilities.generation.lost_submits import look_again
-from longtake.capabilities.generation.tables import IS_UNFINISHED, tasks
-from longtake.db import Database, Transaction
+from longtake.capabilities.generation.jobs import JobContext
+from longtake.capabilities.generation.lost_submits import enqueue_searches
+from longtake.capabilities.generation.tables import IS_UNFINISHED, POLL, SUBMIT, SWEEP, TASK_KINDS, tasks
+from longtake.capabilities.generation.tasks import Unsuccessful, end_tasks
+from longtake.db import Transaction
 from longtake.db.dialects import NOW, seconds_until
 from longtake.engine.control import cancel_of_subject, hurry
-from longtake.engine.engine import Engine
 from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import JobKind
 from longtake.engine.outcomes import Done, Outcome
@@ -35,17 +33,15 @@ log = structlog.get_logger(__name__)
 
 EVERY_SECONDS = 15.0
 PAGE = 200
-#: How long past the deadline a last answer is waited for.
+#: How long after the deadline a last poll may still save the task.
 LAST_LOOK_SECONDS = 120.0
 
 
-class Sweeping:
-    """Runs sweeps."""
+class DeadlineSweep:
+    """Runs the sweep."""
 
-    def __init__(self, database: Database, engine: Callable[[], Engine], providers: Mapping[str, Provider]) -> None:
-        self._database = database
-        self._engine = engine
-        self._providers = providers
+    def __init__(self, context: JobContext) -> None:
+        self._context = context
 
     def kind(self) -> JobKind:
         """Return the job kind."""
@@ -56,31 +52,31 @@ class Sweeping:
         return Schedule(SWEEP, SWEEP, every=EVERY_SECONDS)
 
     async def run(self, _job: Job) -> Outcome:
-        """End what is overdue, page by page."""
-        engine = self._engine()
-        while ended := await self._database.run(end_overdue):
+        """End overdue tasks in pages, then enqueue searches for lost submits."""
+        database = self._context.database
+        while ended := await database.run(end_overdue):
             log.info("tasks past their deadline ended", action="sweep", tasks=ended)
             if ended < PAGE:
                 break
-        await self._database.run(look_again, engine, self._providers)
-        await self._database.run(forget_old_keys)
+        await database.run(enqueue_searches, self._context.engine(), self._context.providers)
+        await database.run(forget_old_keys)
         return Done()
 
 
 def end_overdue(tx: Transaction) -> int:
-    """End a page of overdue tasks, or have them asked about one last time; return how many ended."""
+    """End a page of overdue tasks, or hurry their last poll; return how many ended."""
     late = select(tasks.c.id).where(*_overdue()).order_by(tasks.c.deadline_at).limit(PAGE)
     found = list(tx.execute(late).scalars())
     if not found:
         return 0
     free, submitting = _lock_jobs(tx, found)
-    # Read again now that nobody can go on with them: a submit may just have been accepted, and has a new deadline.
+    # Read again now that their jobs are locked: a submit may just have been accepted, with a new deadline.
     rows = tx.execute(_columns().where(*_overdue(), tasks.c.id.in_(free)).order_by(tasks.c.id).with_for_update()).all()
     given_up = [row for row in rows if _is_over(row, submitting)]
     for row in given_up:
-        cancel_of_subject(tx, row.id, OF_A_TASK, "past its deadline")
+        cancel_of_subject(tx, row.id, TASK_KINDS, "past its deadline")
     ended = end_tasks(tx, unsuccessful=[_ending(row) for row in given_up])
-    # One that has just ended has no poll any more.
+    # Tasks that have just ended have no poll any more.
     hurry(tx, POLL, [row.id for row in rows if row.status == "running"])
     return len(ended)
 
@@ -91,18 +87,18 @@ def _overdue() -> tuple[ColumnElement[bool], ...]:
 
 def _columns() -> Select[Any]:
     late = seconds_until(tasks.c.deadline_at).label("late")
-    # Asked about at or after the deadline, and still not done.
+    # Polled at or after the deadline, and still not done.
     asked = (tasks.c.last_polled_at >= tasks.c.deadline_at).label("asked")
     return select(tasks.c.id, tasks.c.status, tasks.c.type, tasks.c.needs_review, late, asked)
 
 
 def _lock_jobs(tx: Transaction, task_ids: Sequence[str]) -> tuple[list[str], set[str]]:
-    """Keep the tasks' jobs from starting and from ending; return the tasks that are ours so, and those being submitted.
+    """Lock the tasks' jobs, so that none starts or ends; return the tasks locked so, and those being submitted.
 
-    The jobs first, then the tasks, as everywhere: nobody deadlocks. A task whose job somebody has under way in this
-    very moment is left for the next sweep.
+    Jobs are locked before tasks, as everywhere, so that nothing deadlocks. A task whose job another transaction holds
+    at this moment is left for the next sweep.
     """
-    about = (jobs.c.subject.in_(task_ids), jobs.c.kind.in_(OF_A_TASK))
+    about = (jobs.c.subject.in_(task_ids), jobs.c.kind.in_(TASK_KINDS))
     ours = set(tx.execute(select(jobs.c.id).where(*about).with_for_update(skip_locked=True)).scalars())
     live = tx.execute(select(jobs.c.id, jobs.c.subject, jobs.c.kind, jobs.c.state).where(*about)).all()
     taken = {job.subject for job in live if job.id not in ours}
@@ -115,13 +111,13 @@ def _is_over(row: Row[Any], submitting: set[str]) -> bool:
         return True
     if row.status == "running":
         return bool(row.asked)
-    # A submit that is under way right now is let finish: its answer is worth having.
+    # A submit that runs right now may finish: its answer is worth the wait.
     return row.id not in submitting
 
 
 def _ending(row: Row[Any]) -> Unsuccessful:
     if row.needs_review:
-        text = "The provider's answer was lost, and nothing was heard of the task until its deadline."
+        text = "The provider's answer was lost, and the task was not found again before its deadline."
         return Unsuccessful(row.id, "failed", "SUBMIT_UNKNOWN", text)
     if row.status == "running":
         return Unsuccessful(row.id, "failed", "TIMEOUT", f"The provider did not finish the {row.type} in time.")

@@ -1,4 +1,4 @@
-"""How long a model usually takes, from its newest completed tasks: what a page shows while one waits."""
+"""How long a model usually takes, computed from its newest completed tasks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FRESH_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Seconds from acceptance to completion over so many runs; None while there are none."""
+    """Seconds from acceptance to completion over ``runs`` tasks; None while there are none."""
 
     median_seconds: float | None
     p95_seconds: float | None
@@ -29,7 +29,7 @@ NONE_YET = Estimate(None, None, 0)
 
 
 class Estimates:
-    """Reads all models' durations at once, at most every half minute."""
+    """Reads the durations of all models at once, at most every half minute."""
 
     def __init__(self, database: Database, clock: Clock, models: list[str]) -> None:
         self._database = database
@@ -40,11 +40,11 @@ class Estimates:
         self._reading: asyncio.Task[None] | None = None
 
     async def all(self) -> dict[str, Estimate]:
-        """Return what is known of every model."""
+        """Return the estimate of every model."""
         if self._clock.monotonic() - self._read_at > FRESH_SECONDS:
             begins = self._reading is None
             reading = self._reading = self._reading or asyncio.create_task(self._read())
-            # Callers that come meanwhile take what was known, if anything was, and do not read for themselves.
+            # Callers that come meanwhile get the old estimates, if there are any, and do not read themselves.
             if begins or self._read_at == -math.inf:
                 await asyncio.shield(reading)
         return self._known
@@ -67,13 +67,13 @@ def _read(tx: Transaction, models: list[str]) -> dict[str, Estimate]:
             .limit(SAMPLE)
         )
         rows = tx.execute(newest).all()
-        # A provider that answers with the file itself has no moment of acceptance.
+        # A provider that answers with the file itself never accepts a task first.
         known[model] = estimate([(row.ended_at - (row.started_at or row.created_at)).total_seconds() for row in rows])
     return known
 
 
 def estimate(seconds: list[float]) -> Estimate:
-    """Return median and 95th percentile: of few runs the nearest there is."""
+    """Return median and 95th percentile, by the nearest rank."""
     if not seconds:
         return NONE_YET
     ordered = sorted(seconds)

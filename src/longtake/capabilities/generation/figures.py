@@ -1,6 +1,6 @@
-"""How generation fares: how many tasks succeed, how long they take, how soon their providers are asked again.
+"""Figures of generation: how many tasks succeed, how long they take, how soon they are polled.
 
-The newest tasks of the time asked about are counted, up to a limit: a busy day must not slow a look at it.
+Only the newest tasks of the period are counted, up to a limit, so that a busy day does not slow the query.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from longtake.capabilities.generation.tables import IS_UNFINISHED, tasks
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, POSTGRESQL, later, seconds_between
 
-#: Beyond it the figures are those of the newest; a rate is as exact with so many as with all.
+#: EndedTasks tasks that are counted, newest first; more would not make a rate more exact.
 ENDED_LIMIT = 10_000
 TYPES = ("image", "video")
 SUCCESS_TARGET = 0.95
 MEAN_TARGET = {"image": 60.0, "video": 300.0}
 POLL_TARGET = 60.0
-#: Nobody needs to know more exactly how many more than this are under way.
+#: Unfinished tasks are counted up to this number.
 COUNT_LIMIT = 10_000
-#: How finely times are told apart.
+#: Durations are grouped by this fraction of a second.
 STEPS_A_SECOND = 10
 
-#: A provider that answers with the file itself has no moment of acceptance.
+#: A provider that answers with the file itself never accepts a task first.
 BEGUN = func.coalesce(tasks.c.started_at, tasks.c.created_at)
-#: Since its provider accepted a task, or was last asked about it.
-UNASKED = seconds_between(func.coalesce(tasks.c.last_polled_at, tasks.c.started_at), NOW)
-#: Written as the partial index has it.
+#: Seconds since a task was last polled, or accepted.
+UNPOLLED = seconds_between(func.coalesce(tasks.c.last_polled_at, tasks.c.started_at), NOW)
+#: Spelled exactly as in the partial index.
 IS_RUNNING: ColumnElement[bool] = literal_column("tasks.status = 'running'")
 
 
 @dataclass
-class Ended:
-    """The ends of one type: how many of each status, and how many completed ones took how many steps."""
+class EndedTasks:
+    """EndedTasks tasks of one type: their number by status, and the completed ones by their duration in steps."""
 
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("completed", "failed", "cancelled"), 0))
     seconds: float = 0.0
@@ -52,22 +52,22 @@ class Ended:
 
     @property
     def judged(self) -> int:
-        """How many say something about success; cancelled ones do not."""
+        """How many count for the success rate; cancelled ones do not."""
         return self.counts["completed"] + self.counts["failed"]
 
     @property
     def failure_rate(self) -> float | None:
-        """The part that failed; None while there is nothing to judge."""
+        """The share that failed; None when there is nothing to judge."""
         return self.counts["failed"] / self.judged if self.judged else None
 
     @property
     def mean_seconds(self) -> float | None:
-        """How long completed ones took."""
+        """How long completed tasks took on average."""
         completed = self.counts["completed"]
         return round(self.seconds / completed, 2) if completed else None
 
     def percentile(self, part: float) -> float | None:
-        """Return the time within which this part of the completed ones were done, to a tenth of a second."""
+        """Return the time within which this share of the completed tasks was done, to a tenth of a second."""
         left = part * self.counts["completed"]
         for step in sorted(self.steps):
             left -= self.steps[step]
@@ -77,17 +77,17 @@ class Ended:
 
 
 def by_index(tx: Transaction) -> None:
-    """Have the rest of the transaction read in the order of an index, whatever PostgreSQL believes of the rows.
+    """Make PostgreSQL read by index for the rest of the transaction.
 
-    After a busy hour its statistics are old, and it would rather read and sort the whole table. Also where they are
-    new it would rather read all that waits, which lies in the order of its index, and sort the little that runs.
+    After a busy hour its statistics are old, and it would read and sort the whole table. Even with new ones it would
+    read all waiting tasks, which lie in the order of its index, to sort the few that run.
     """
     if tx.dialect == POSTGRESQL:
         tx.sql("SELECT set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true)")
 
 
-def read_ended(tx: Transaction, hours: float) -> dict[str, Ended]:
-    """Return the ends of the last hours by type, by one pass over an index that has all it needs."""
+def read_ended(tx: Transaction, hours: float) -> dict[str, EndedTasks]:
+    """Return the tasks that ended in the last hours, by type; one pass over an index that covers it."""
     by_index(tx)
     taken = seconds_between(BEGUN, tasks.c.ended_at)
     newest = (
@@ -101,14 +101,14 @@ def read_ended(tx: Transaction, hours: float) -> dict[str, Ended]:
     groups = select(
         newest.c.type, newest.c.status, step, func.count().label("number"), func.sum(newest.c.seconds).label("seconds")
     ).group_by(newest.c.type, newest.c.status, step)
-    ended: dict[str, Ended] = defaultdict(Ended)
+    ended: dict[str, EndedTasks] = defaultdict(EndedTasks)
     for row in tx.execute(groups):
         ended[row.type].take(row)
     return {name: ended[name] for name in TYPES}
 
 
 def generation_figures(tx: Transaction, hours: float) -> dict[str, Any]:
-    """Return the figures with their targets; `met` is null where there is nothing to judge yet."""
+    """Return the figures with their targets; `met` is null when there is nothing to judge yet."""
     ended = read_ended(tx, hours)
     counted = sum(sum(one.counts.values()) for one in ended.values())
     return {
@@ -121,7 +121,7 @@ def generation_figures(tx: Transaction, hours: float) -> dict[str, Any]:
     }
 
 
-def _show(name: str, ended: Ended) -> dict[str, Any]:
+def _show(name: str, ended: EndedTasks) -> dict[str, Any]:
     failed, mean = ended.failure_rate, ended.mean_seconds
     success = None if failed is None else round(1 - failed, 4)
     return {
@@ -138,10 +138,10 @@ def _show(name: str, ended: Ended) -> dict[str, Any]:
 
 
 def _poll_delay(tx: Transaction) -> dict[str, Any]:
-    """Return how long ago running tasks were asked about; of very many, some stand for all."""
+    """Return how long ago running tasks were polled; of very many, a sample."""
     by_index(tx)
-    # In the order of the small index: without one, a database may read all tasks that ever ended on its way.
-    running = select(UNASKED.label("seconds")).where(IS_RUNNING).order_by(tasks.c.provider)
+    # In the order of the small index: else a database may read all tasks that ever ended.
+    running = select(UNPOLLED.label("seconds")).where(IS_RUNNING).order_by(tasks.c.provider)
     some = running.limit(COUNT_LIMIT).subquery()
     asked = (
         func.count().label("running"),
@@ -163,7 +163,7 @@ def _unfinished(tx: Transaction) -> Mapping[str, int]:
     by_index(tx)
 
     def count(indexed: Column[Any], *status: ColumnElement[bool]) -> int:
-        # What a partial index has, in its order: so that is the one that is read, and nothing else.
+        # Columns and order of a partial index, so that only this index is read.
         some = select(indexed).where(*status).order_by(indexed).limit(COUNT_LIMIT).subquery()
         return int(tx.execute(select(func.count()).select_from(some)).scalar_one())
 

@@ -1,6 +1,7 @@
-"""The job ``generation.check``: once a minute, over all machines, look whether generation fares as it should.
+"""The job ``generation.check``: raise and resolve alerts about failure rates and missing polls, once a minute.
 
-An alert stands for as long as what it says is so, and is resolved by the check that finds it over.
+It runs once for all machines. An alert stays open while its condition holds; the first check that finds it over
+resolves it.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from typing import Any
 from sqlalchemy import Row, func, select
 
 from longtake.adapters.providers.provider import Provider
-from longtake.capabilities.generation.figures import IS_RUNNING, UNASKED, Ended, by_index, read_ended
-from longtake.capabilities.generation.kinds import CHECK
-from longtake.capabilities.generation.tables import tasks
-from longtake.db import Database, Transaction
+from longtake.capabilities.generation.figures import IS_RUNNING, UNPOLLED, EndedTasks, by_index, read_ended
+from longtake.capabilities.generation.jobs import JobContext
+from longtake.capabilities.generation.tables import CHECK, tasks
+from longtake.db import Transaction
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind
 from longtake.engine.outcomes import Done, Outcome
@@ -24,22 +25,22 @@ from longtake.services.alerts import Severity, raise_alert, resolve_alert
 
 EVERY_SECONDS = 60.0
 HOURS = 24.0
-#: Of fewer a rate says nothing.
+#: A rate of fewer tasks says nothing.
 LEAST_ENDED = 20
 FAILED_MOST = 0.1
 #: Twice as long as the longest pause between two polls, and some more.
-UNASKED_MOST = 300.0
+UNPOLLED_MOST = 300.0
 
 FAILURE_RATE_HIGH = "FAILURE_RATE_HIGH"
 TASKS_NOT_POLLED = "TASKS_NOT_POLLED"
 
 
-class Checking:
-    """Runs checks."""
+class HealthCheck:
+    """Runs the check."""
 
-    def __init__(self, database: Database, providers: Mapping[str, Provider]) -> None:
-        self._database = database
-        self._providers = providers
+    def __init__(self, context: JobContext) -> None:
+        self._database = context.database
+        self._providers = context.providers
 
     def kind(self) -> JobKind:
         """Return the job kind."""
@@ -50,15 +51,15 @@ class Checking:
         return Schedule(CHECK, CHECK, every=EVERY_SECONDS)
 
     async def run(self, _job: Job) -> Outcome:
-        """Look, and raise or resolve what follows from it."""
+        """Read the figures, then raise or resolve the alerts."""
         ended = await self._database.read(read_ended, HOURS)
-        unasked = await self._database.read(read_unasked, self._providers)
-        await self._database.run(write_findings, ended, unasked)
+        unpolled = await self._database.read(read_unpolled, self._providers)
+        await self._database.run(write_alerts, ended, unpolled)
         return Done()
 
 
-def write_findings(tx: Transaction, ended: Mapping[str, Ended], unasked: str | None) -> None:
-    """Raise what is so, and resolve what is not."""
+def write_alerts(tx: Transaction, ended: Mapping[str, EndedTasks], unpolled: str | None) -> None:
+    """Raise the alerts whose condition holds, and resolve the others."""
     for name, one in ended.items():
         rate = one.failure_rate
         if rate is not None and one.judged >= LEAST_ENDED and rate > FAILED_MOST:
@@ -69,31 +70,33 @@ def write_findings(tx: Transaction, ended: Mapping[str, Ended], unasked: str | N
             raise_alert(tx, Severity.WARNING, FAILURE_RATE_HIGH, message, subject=name)
         else:
             resolve_alert(tx, FAILURE_RATE_HIGH, name)
-    if unasked is None:
+    if unpolled is None:
         resolve_alert(tx, TASKS_NOT_POLLED)
     else:
-        raise_alert(tx, Severity.CRITICAL, TASKS_NOT_POLLED, unasked)
+        raise_alert(tx, Severity.CRITICAL, TASKS_NOT_POLLED, unpolled)
 
 
-def read_unasked(tx: Transaction, providers: Mapping[str, Provider]) -> str | None:
-    """Say which providers were not asked about their tasks for too long, and which lanes are paused; None if all were.
+def read_unpolled(tx: Transaction, providers: Mapping[str, Provider]) -> str | None:
+    """Return the message about tasks that were not polled for too long, with paused lanes; None if there are none.
 
-    Only few tasks run at once, so they are read as they are: an index by when they were asked would cost every poll.
+    Few tasks run at once, so all are read: an index by the time of the last poll would slow every poll.
     """
     by_index(tx)
-    # In the order of the small index: else PostgreSQL may read all that waits besides.
-    running = select(tasks.c.provider, UNASKED.label("seconds")).where(IS_RUNNING).order_by(tasks.c.provider).subquery()
+    # In the order of the small index: else PostgreSQL may read all waiting tasks too.
+    running = (
+        select(tasks.c.provider, UNPOLLED.label("seconds")).where(IS_RUNNING).order_by(tasks.c.provider).subquery()
+    )
     late = select(running.c.provider, func.count().label("number"), func.max(running.c.seconds).label("longest"))
-    rows = tx.execute(late.where(running.c.seconds > UNASKED_MOST).group_by(running.c.provider)).all()
+    rows = tx.execute(late.where(running.c.seconds > UNPOLLED_MOST).group_by(running.c.provider)).all()
     if not rows:
         return None
     number, longest = sum(row.number for row in rows), max(row.longest for row in rows)
     names = ", ".join(sorted(row.provider for row in rows))
     paused = _paused(tx, rows, providers)
-    why = f" Paused: {', '.join(paused)}; `longtake lanes resume` lets them go on." if paused else ""
+    why = f" Paused: {', '.join(paused)}; resume with `longtake lanes resume`." if paused else ""
     return (
-        f"{number:,} running tasks ({names}) were not asked about for more than {UNASKED_MOST / 60:g} minutes,"
-        f" the longest for {longest / 60:.0f}.{why or ' `longtake workers list` shows who should.'}"
+        f"{number:,} running tasks ({names}) were not polled for more than {UNPOLLED_MOST / 60:g} minutes,"
+        f" the longest for {longest / 60:.0f}.{why or ' `longtake workers list` shows whether a worker runs.'}"
     )
 
 

@@ -1,100 +1,114 @@
-"""The job ``generation.attach``: a submit whose answer was lost, found again by what callbacks said.
+"""The job ``generation.attach``: find a submit again whose answer was lost.
 
-An answer may also come after it was given up for lost, from a worker that was thought dead: then it is on record.
-A callback is only a hint. Each remote id it names is asked for; one that our key can see, and that no other task has,
-is taken. A callback that comes just when a look for an earlier one ends cannot enqueue another; the next sweep does.
+The answer may still come, from a worker that was thought dead; then it is on record. Or a callback names a remote id:
+that is only a hint, so the provider is queried for each. An id that our key can see and no other task owns is taken.
+A callback that arrives just as an earlier search ends cannot enqueue another; the next sweep does.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from sqlalchemy import ColumnElement, and_, literal_column, or_, select
+from sqlalchemy import ColumnElement, and_, literal_column, or_, select, update
 
 from longtake.adapters.providers.provider import Provider
-from longtake.adapters.providers.trouble import Breaker, wait_out
-from longtake.capabilities.generation.accepted import Started, start_task
-from longtake.capabilities.generation.kinds import ATTACH
-from longtake.capabilities.generation.models import Model
-from longtake.capabilities.generation.poll_store import resolve_unknown
-from longtake.capabilities.generation.submissions import Lost, find_lost, record_accepted
-from longtake.capabilities.generation.tables import submissions, tasks
-from longtake.db import Database, Transaction
+from longtake.capabilities.generation.jobs import JobContext
+from longtake.capabilities.generation.submissions import find_lost, record_accepted
+from longtake.capabilities.generation.tables import ATTACH, submissions, tasks
+from longtake.capabilities.generation.tasks import Started, start_task
+from longtake.db import Transaction
 from longtake.db.dialects import later
 from longtake.engine.engine import Engine
+from longtake.engine.events import append_event
 from longtake.engine.jobs import Job, JobRequest
 from longtake.engine.kinds import Exponential, JobKind, Settlement
 from longtake.engine.outcomes import Done, Outcome
 from longtake.errors import ProviderError, ProviderTaskNotFound
+from longtake.services.alerts import Severity, raise_alert, resolve_alert
 
-#: For so long after a callback the sweep makes sure that it was looked into.
+#: For so long after a callback, each sweep makes sure that it was looked into.
 REPORT_SECONDS = 60.0
 
 
-class Attaching:
-    """Runs and settles attachments."""
+class LostSubmitHandler:
+    """Runs and settles searches for lost submits."""
 
-    def __init__(
-        self,
-        database: Database,
-        engine: Callable[[], Engine],
-        providers: Mapping[str, Provider],
-        models: Mapping[str, Model],
-        breaker: Breaker,
-        source: random.Random,
-    ) -> None:
-        self._database = database
-        self._engine = engine
-        self._providers = providers
-        self._models = models
-        self._breaker = breaker
-        self._random = source
+    def __init__(self, context: JobContext) -> None:
+        self._context = context
 
     def kind(self) -> JobKind:
         """Return the job kind."""
         return JobKind(ATTACH, self.run, self.settle, max_attempts=20, back_off=Exponential(5.0, 120.0))
 
     async def run(self, job: Job) -> Outcome:
-        """Ask for each remote id that was reported."""
-        provider, task_id = self._providers[job.args["provider"]], str(job.key)
-        lost = await self._database.read(find_lost, task_id)
+        """Query the provider for each remote id that was reported."""
+        context, provider, task_id = self._context, self._context.providers[job.args["provider"]], str(job.key)
+        lost = await context.database.read(find_lost, task_id)
         if lost.accepted is not None:
-            return Done(data=self._started(lost, lost.accepted))
+            return Done(data=context.started(lost.model, lost.accepted))
         for provider_task_id in lost.reported:
             try:
                 await provider.query(provider_task_id)
             except ProviderTaskNotFound:
                 continue
             except ProviderError as error:
-                return wait_out(error, job, provider.name, self._breaker, self._random)
-            owner = await self._database.run(record_accepted, task_id, provider.name, provider_task_id)
+                return context.wait_out(error, job, provider)
+            owner = await context.database.run(record_accepted, task_id, provider.name, provider_task_id)
             if owner == task_id:
-                return Done(data=self._started(lost, provider_task_id))
+                return Done(data=context.started(lost.model, provider_task_id))
         return Done()
 
-    def _started(self, lost: Lost, provider_task_id: str) -> Started:
-        model = self._models.get(lost.model)
-        return Started(provider_task_id, None if model is None else model.deadline)
-
     def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
-        """Let the tasks that were found go on."""
-        engine = self._engine()
+        """Start the tasks that were found, and resolve their alerts."""
+        engine = self._context.engine()
         for one in sorted(settlements, key=lambda settlement: str(settlement.job.key)):
             if isinstance(one.outcome, Done) and isinstance(one.outcome.data, Started):
-                provider = self._providers[one.job.args["provider"]]
-                if start_task(tx, engine, provider, str(one.job.key), one.outcome.data, self._random):
-                    resolve_unknown(tx, str(one.job.key))
+                provider, task_id = self._context.providers[one.job.args["provider"]], str(one.job.key)
+                if start_task(tx, engine, provider, task_id, one.outcome.data, self._context.random):
+                    resolve_alert(tx, "SUBMIT_UNKNOWN", task_id)
 
 
-def look_again(tx: Transaction, engine: Engine, providers: Mapping[str, Provider]) -> None:
-    """Enqueue a look for every lost submit whose answer came late, or of which a callback told lately.
+def mark_lost(tx: Transaction, context: JobContext, provider: Provider, task_id: str, reason: str) -> None:
+    """Mark a task for review; its model's deadline runs from now, and a callback may still find it."""
+    row = tx.execute(
+        update(tasks)
+        .where(tasks.c.id == task_id, tasks.c.status == "pending")
+        .values(needs_review=True, trouble={"code": "SUBMIT_UNKNOWN", "message": reason})
+        .returning(tasks.c.model, tasks.c.user_id)
+    ).first()
+    if row is None:
+        return
+    model = context.models.get(row.model)
+    if model is not None:
+        tx.execute(update(tasks).where(tasks.c.id == task_id).values(deadline_at=later(model.deadline)))
+    _raise_alert(tx, task_id, provider.name, reason)
+    append_event(tx, "task.needs_review", subject=task_id, user_id=row.user_id, data={"status": "pending"})
+    # A callback may have come before this was written.
+    enqueue_attach(tx, context.engine(), provider, task_id)
 
-    Where a look is under way it stays the one.
+
+def _raise_alert(tx: Transaction, task_id: str, provider: str, reason: str) -> None:
+    message = (
+        f"{provider} may have accepted the task {task_id}, but its answer was lost ({reason}). It is not sent again."
+        " If the provider's callback names it, it goes on by itself; else it ends at its deadline and is not charged."
+    )
+    raise_alert(tx, Severity.WARNING, "SUBMIT_UNKNOWN", message, subject=task_id)
+
+
+def enqueue_attach(tx: Transaction, engine: Engine, provider: Provider, task_id: str) -> None:
+    """Enqueue a search for a lost submit, unless one is enqueued."""
+    lane = provider.query_lane.name
+    engine.enqueue(tx, ATTACH, {"provider": provider.name}, key=task_id, lane=lane, subject=task_id)
+
+
+def enqueue_searches(tx: Transaction, engine: Engine, providers: Mapping[str, Provider]) -> None:
+    """Enqueue a search for every lost submit whose answer came late, or that a callback named recently.
+
+    A task whose search is enqueued already keeps that one.
     """
-    lately = and_(submissions.c.fact == "reported", submissions.c.at > later(-REPORT_SECONDS))
-    told = or_(submissions.c.fact == "accepted", lately)
-    # Written as the index of these few rows has it, so that SQLite sees that it fits.
+    recent = and_(submissions.c.fact == "reported", submissions.c.at > later(-REPORT_SECONDS))
+    named = or_(submissions.c.fact == "accepted", recent)
+    # Spelled as in the partial index of these few rows, so that SQLite uses it.
     review: ColumnElement[bool] = literal_column("needs_review")
     lost = (review, tasks.c.status == "pending", tasks.c.provider.in_(sorted(providers)))
     found = select(tasks.c.id, tasks.c.provider).distinct().join(submissions, submissions.c.task_id == tasks.c.id)
@@ -108,6 +122,6 @@ def look_again(tx: Transaction, engine: Engine, providers: Mapping[str, Provider
                 lane=providers[row.provider].query_lane.name,
                 subject=row.id,
             )
-            for row in tx.execute(found.where(*lost, told).order_by(tasks.c.id))
+            for row in tx.execute(found.where(*lost, named).order_by(tasks.c.id))
         ],
     )

@@ -1,4 +1,4 @@
-"""Models are data: what each is called, takes and costs. Those offered are in models.toml; a file adds or replaces."""
+"""Models are data: their names, limits and prices stand in models.toml; a file of the operator adds or replaces."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from longtake.errors import SettingsError
 
-OFFERED = "models.toml"
+BUILT_IN = "models.toml"
 PROMPT_LIMIT = 5_000
 TEXT_LIMIT = 500
-#: Beyond it, readers of JSON no longer agree what a whole number is.
+#: Beyond it, JSON readers disagree about whole numbers.
 NUMBER_LIMIT = 2**53
 
 
 class Parameter(BaseModel):
-    """One thing a model can be told, with its limits."""
+    """A parameter of a model, with its limits."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -43,10 +43,10 @@ class Parameter(BaseModel):
         return self
 
     def problem(self, value: Any) -> str | None:
-        """Say what is wrong with a value; None when it may be used."""
+        """Return what is wrong with a value; None when it is allowed."""
         match self.kind:
             case "choice":
-                # True == 1: a choice of numbers must not let it in.
+                # True == 1: a choice of numbers must not accept it.
                 if not any(value == one and type(value) is type(one) for one in self.choices):
                     return f"must be one of {', '.join(str(one) for one in self.choices)}"
             case "yes_no":
@@ -54,7 +54,7 @@ class Parameter(BaseModel):
                     return "must be true or false"
             case "text":
                 if not isinstance(value, str) or len(value) > (self.most or TEXT_LIMIT) or not value.isprintable():
-                    return f"must be a line of at most {self.most or TEXT_LIMIT:g} characters"
+                    return f"must be one line of at most {self.most or TEXT_LIMIT:g} characters"
             case "whole" | "number":
                 return self._number_problem(value)
         return None
@@ -73,7 +73,7 @@ class Parameter(BaseModel):
 
 
 class Model(BaseModel):
-    """One model: everything the service must know of it."""
+    """A model: its provider, price, deadline and parameters."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -92,11 +92,11 @@ class Model(BaseModel):
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
-        """What a request that says nothing gets."""
+        """The values of parameters that a request leaves out."""
         return {name: one.default for name, one in self.parameters.items() if one.default is not None}
 
     def wire_parameters(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters under the names, and in the form, the provider wants."""
+        """Return the parameters with the names and in the form that the provider takes."""
         wire = {}
         for name, value in parameters.items():
             spec = self.parameters.get(name)
@@ -106,8 +106,8 @@ class Model(BaseModel):
 
 
 def load_models(file: Path | None = None) -> dict[str, Model]:
-    """Return the models by name: those offered, then what the file adds or replaces."""
-    models = _read(files("longtake.capabilities.generation").joinpath(OFFERED).read_text("utf-8"), OFFERED)
+    """Return the models by name: the built-in ones, and those that the file adds or replaces."""
+    models = _read(files("longtake.capabilities.generation").joinpath(BUILT_IN).read_text("utf-8"), BUILT_IN)
     if file is not None:
         try:
             text = file.read_text("utf-8")

@@ -1,99 +1,88 @@
-"""The job ``generation.poll``: ask about one task, and end it when the provider has."""
+"""The job ``generation.poll``: query the provider about one task, and end the task when the provider has."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import structlog
+from sqlalchemy import bindparam, or_, update
 
 from longtake.adapters.providers.provider import Failed, MediaUrl, Provider, Running, Strange, Succeeded
-from longtake.adapters.providers.trouble import Breaker, Trouble, quiet_memo, wait_out, without_key
-from longtake.capabilities.generation.endings import Successful
+from longtake.adapters.providers.trouble import Trouble, quiet_memo, without_key
 from longtake.capabilities.generation.intervals import next_poll
-from longtake.capabilities.generation.kinds import POLL
-from longtake.capabilities.generation.outcomes import Tally
-from longtake.capabilities.generation.poll_store import alert_about_word, count_polls, write_progress
+from longtake.capabilities.generation.jobs import JobContext, Tally
+from longtake.capabilities.generation.tables import POLL, UNFINISHED, tasks
+from longtake.capabilities.generation.tasks import Successful
 from longtake.db import Transaction
+from longtake.db.dialects import NOW
 from longtake.engine.control import cancel
-from longtake.engine.engine import Engine
+from longtake.engine.events import append_event
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import Exponential, JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Retry, Snooze
 from longtake.errors import LongtakeError, ProviderError, ProviderTaskNotFound, ProviderUnavailable
+from longtake.services.alerts import Severity, raise_alert
 from longtake.services.assets import NewAsset
 
-log = structlog.get_logger(__name__)
-
-#: A query has 10 s; the rest is for waiting until a connection is free.
+#: A query takes at most 10 s; the rest is for waiting until a connection is free.
 TIME_LIMIT = 30.0
-#: A provider's copies may lag behind each other: one "not found" is asked about again before the task is given up.
+#: A provider's replicas may lag: a first "not found" is checked once more before the task fails.
 LOOK_AGAIN_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Polled:
-    """The provider still works on it."""
+class StillRunning:
+    """The provider still works on the task."""
 
     progress: float | None = None
-    strange_word: str | None = None
+    #: A state that the provider never documented.
+    unknown_state: str | None = None
 
 
-class Polling:
+class PollHandler:
     """Runs and settles polls."""
 
-    def __init__(
-        self,
-        engine: Callable[[], Engine],
-        providers: Mapping[str, Provider],
-        breaker: Breaker,
-        source: random.Random,
-    ) -> None:
-        self._engine = engine
-        self._providers = providers
-        self._breaker = breaker
-        self._random = source
+    def __init__(self, context: JobContext) -> None:
+        self._context = context
 
     def kind(self) -> JobKind:
-        """Return the job kind. Trouble is snoozed, not counted: attempts are for our own mistakes."""
+        """Return the job kind. Trouble with the provider snoozes the job; attempts count only our own failures."""
         return JobKind(
             POLL, self.run, self.settle, time_limit=TIME_LIMIT, max_attempts=50, back_off=Exponential(5.0, 120.0)
         )
 
     async def run(self, job: Job) -> Outcome:
-        """Ask once."""
-        provider = self._providers.get(job.args["provider"])
+        """Query the provider once."""
+        provider = self._context.providers.get(job.args["provider"])
         if provider is None:
-            return Fail("PROVIDER_GONE", f"The provider {job.args['provider']} is no longer there.")
+            return Fail("PROVIDER_GONE", f"The provider {job.args['provider']} is no longer configured.")
         return await self._ask(job, provider) if provider.configured else without_key(provider.name)
 
     async def _ask(self, job: Job, provider: Provider) -> Outcome:
         try:
             answer = await provider.query(job.args["id"])
         except ProviderTaskNotFound as error:
-            self._breaker.answered(provider.name)
+            self._context.breaker.answered(provider.name)
             return self._not_found(job, error)
         except ProviderError as error:
-            return wait_out(error, job, provider.name, self._breaker, self._random)
+            return self._context.wait_out(error, job, provider)
         except LongtakeError as error:
-            unavailable = ProviderUnavailable(error.message)
-            return wait_out(unavailable, job, provider.name, self._breaker, self._random)
-        self._breaker.answered(provider.name)
+            return self._context.wait_out(ProviderUnavailable(error.message), job, provider)
+        self._context.breaker.answered(provider.name)
         match answer:
             case Running(progress=progress):
-                return self._again(job, Polled(progress))
+                return self._again(job, StillRunning(progress))
             case Strange(word=word):
-                return self._again(job, Polled(strange_word=word))
+                return self._again(job, StillRunning(unknown_state=word))
             case Failed(code=code, message=message):
                 return Fail(code, message)
             case Succeeded(files=()):
-                return Fail("NO_RESULT", f"{provider.name} calls the task done and names no file.")
+                return Fail("NO_RESULT", f"{provider.name} completed the task without any file.")
             case Succeeded(files=files, expires_in=expires_in):
                 return Done(data=Successful(str(job.key), _results(job, files, expires_in)))
 
-    def _again(self, job: Job, polled: Polled) -> Snooze:
-        return Snooze(next_poll(job.snoozes + 1, self._random), memo=quiet_memo(job), data=polled)
+    def _again(self, job: Job, answer: StillRunning) -> Snooze:
+        return Snooze(next_poll(job.snoozes + 1, self._context.random), memo=quiet_memo(job), data=answer)
 
     def _not_found(self, job: Job, error: ProviderTaskNotFound) -> Outcome:
         if not (job.memo or {}).get("not_found"):
@@ -104,27 +93,60 @@ class Polling:
     # -- settling ------------------------------------------------------------------------------------------------
 
     def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
-        """Turn outcomes into tasks' rows; a poll that changed nothing costs a share of one statement."""
+        """Write outcomes to the tasks; polls that changed nothing share one statement."""
         tally, progress = Tally(), dict[str, float | None]()
         for one in settlements:
             task_id, provider = str(one.job.key), one.job.args["provider"]
-            if tally.take(task_id, provider, one.outcome):
+            if tally.add(task_id, provider, one.outcome):
                 continue
             match one.outcome.data:
-                case Polled(strange_word=str() as word):
-                    alert_about_word(tx, provider, word)
-                case Polled(progress=value) if value is not None or one.job.memo:
+                case StillRunning(unknown_state=str() as word):
+                    _alert_about_state(tx, provider, word)
+                case StillRunning(progress=value) if value is not None or one.job.memo:
                     progress[task_id] = value
-        unfinished = count_polls(tx, [str(one.job.key) for one in settlements])
-        self._stop_following(tx, [one for one in settlements if one.job.key not in unfinished])
-        tally.write(tx, self._providers)
-        write_progress(tx, progress)
+        unfinished = _count_polls(tx, [str(one.job.key) for one in settlements])
+        _stop_polls(tx, [one for one in settlements if one.job.key not in unfinished])
+        tally.write(tx, self._context.providers)
+        _write_progress(tx, progress)
 
-    def _stop_following(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
-        """End polls whose task has ended: it did so while its submit became this poll, or somebody retried the job."""
-        for one in settlements:
-            if isinstance(one.outcome, Snooze | Retry):
-                cancel(tx, one.job.id, "its task has ended")
+
+def _stop_polls(tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    """Cancel polls whose task has ended: while its submit became this poll, or before an operator retried the job."""
+    for one in settlements:
+        if isinstance(one.outcome, Snooze | Retry):
+            cancel(tx, one.job.id, "its task has ended")
+
+
+def _count_polls(tx: Transaction, task_ids: Sequence[str]) -> set[str]:
+    """Count a poll of each task; return the tasks that are unfinished. The others need no further polls."""
+    if not task_ids:
+        return set()
+    polled = (tasks.c.id.in_(sorted(task_ids)), tasks.c.status.in_(UNFINISHED))
+    counted = update(tasks).where(*polled).values(poll_count=tasks.c.poll_count + 1, last_polled_at=NOW)
+    return set(tx.execute(counted.returning(tasks.c.id)).scalars())
+
+
+def _write_progress(tx: Transaction, progress: Mapping[str, float | None]) -> None:
+    """Write progress and clear troubles; add an event only where something changed."""
+    if not progress:
+        return
+    changed = or_(tasks.c.progress.is_distinct_from(bindparam("now_at")), tasks.c.trouble.is_not(None))
+    for task_id, value in sorted(progress.items()):
+        change = (
+            update(tasks)
+            .where(tasks.c.id == task_id, tasks.c.status == "running", changed)
+            .values(progress=value, trouble=None)
+            .returning(tasks.c.user_id)
+        )
+        for row in tx.execute(change, {"now_at": value}):
+            data = {"status": "running", "progress": value}
+            append_event(tx, "task.progress", subject=task_id, user_id=row.user_id, data=data)
+
+
+def _alert_about_state(tx: Transaction, provider: str, state: str) -> None:
+    """Alert operators to a state that we do not know; the task stays running and is polled again."""
+    message = f"{provider} answered with the unknown state {state[:80]!r}. Its tasks stay running and are polled again."
+    raise_alert(tx, Severity.WARNING, "PROVIDER_STATE_UNKNOWN", message, subject=provider)
 
 
 def _results(job: Job, files: Sequence[MediaUrl], expires_in: float) -> list[NewAsset]:

@@ -1,4 +1,4 @@
-"""Reading tasks: one, the unfinished, and lists by filter. Always one user's own."""
+"""Reads one user's tasks: one task, the unfinished ones, and pages by filter."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, select, union_all
 
-from longtake.capabilities.generation.tables import IS_UNFINISHED, STATUSES, tasks
-from longtake.capabilities.generation.views import Task, task_from
+from longtake.capabilities.generation.tables import IS_UNFINISHED, STATUSES, Task, task_from, tasks
 from longtake.db import Transaction
 from longtake.errors import NotFound
 
-#: As many unfinished tasks as are shown at once.
+#: Unfinished tasks that are shown at once.
 PENDING_LIMIT = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
-    """Which of a user's tasks; None means any."""
+class TaskFilter:
+    """Which of a user's tasks to list; None means any."""
 
     status: Sequence[str] = ()
     type: str | None = None
@@ -27,7 +26,7 @@ class Filter:
 
 
 def get_task(tx: Transaction, user_id: str, task_id: str) -> Task:
-    """Return the user's task; another's does not exist for them."""
+    """Return the user's task; NotFound for the task of another user."""
     row = tx.execute(select(tasks).where(tasks.c.id == task_id, tasks.c.user_id == user_id)).first()
     if row is None:
         raise no_task(task_id)
@@ -35,8 +34,8 @@ def get_task(tx: Transaction, user_id: str, task_id: str) -> Task:
 
 
 def no_task(task_id: str) -> NotFound:
-    """Say the same of a task that does not exist, of one that was deleted and of somebody else's."""
-    return NotFound(f"There is no task {task_id}.", hint="GET /v1/tasks lists yours.")
+    """Return the same error for a task that never existed, one that was deleted and one of another user."""
+    return NotFound(f"There is no task {task_id}.", hint="GET /v1/tasks lists your tasks.")
 
 
 def unfinished_tasks(tx: Transaction, user_id: str) -> list[Task]:
@@ -46,17 +45,17 @@ def unfinished_tasks(tx: Transaction, user_id: str) -> list[Task]:
     return [task_from(row) for row in rows]
 
 
-def list_tasks(tx: Transaction, user_id: str, wanted: Filter, before: str | None, limit: int) -> list[Task]:
+def list_tasks(tx: Transaction, user_id: str, wanted: TaskFilter, before: str | None, limit: int) -> list[Task]:
     """Return a page of the user's tasks, newest first; ids begin with the time, so they are the order."""
     matching = _matching(user_id, wanted, before)
     newest = tasks.c.id.desc()
-    # Without any filter PostgreSQL would walk back through everybody's tasks to those of a user who was away for long.
-    statuses = STATUSES if wanted == Filter() else wanted.status
+    # Without a filter PostgreSQL would walk back through all users' tasks to those of a user who was away for long.
+    statuses = STATUSES if wanted == TaskFilter() else wanted.status
     if len(statuses) <= 1:
         status = [tasks.c.status == one for one in statuses]
         page = select(tasks).where(*matching, *status)
     else:
-        # The newest of each status, by its index, and of these the newest: one status may be rare and another not.
+        # The newest of each status by its index, then the newest of these: one status may be much rarer than another.
         each = [
             select(tasks.c.id).where(*matching, tasks.c.status == one).order_by(newest).limit(limit).subquery()
             for one in sorted(set(statuses))
@@ -65,12 +64,12 @@ def list_tasks(tx: Transaction, user_id: str, wanted: Filter, before: str | None
     return [task_from(row) for row in tx.execute(page.order_by(newest).limit(limit))]
 
 
-def _matching(user_id: str, wanted: Filter, before: str | None) -> list[ColumnElement[bool]]:
+def _matching(user_id: str, wanted: TaskFilter, before: str | None) -> list[ColumnElement[bool]]:
     """Return the conditions, without the status."""
     if wanted.conversation_id is None:
         conditions = [tasks.c.user_id == user_id]
     else:
-        # A conversation has few tasks and a user may have many: spelled so that only the former's index fits.
+        # A conversation has few tasks and a user may have many: spelled so that only the conversation's index fits.
         conditions = [tasks.c.conversation_id == wanted.conversation_id, tasks.c.user_id.concat("") == user_id]
     if wanted.type is not None:
         conditions.append(tasks.c.type == wanted.type)

@@ -1,35 +1,44 @@
-"""Deleting tasks and conversations: rows, messages and results in one transaction, files after it, by a job.
+"""Deletes tasks and conversations: at their user's wish, and old tasks by the job ``generation.prune``.
 
-The ledger stays: what was paid was paid. What was submitted stays on record as well (append-only).
+Rows, messages and results go in one transaction, files afterwards by a job. The credit ledger and the record of
+submissions are append-only and stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import uuid
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 
 from sqlalchemy import delete, select
 
 from longtake.capabilities.generation.queries import get_task, no_task
-from longtake.capabilities.generation.tables import IS_UNFINISHED, UNFINISHED, tasks
-from longtake.db import Transaction
+from longtake.capabilities.generation.tables import IS_UNFINISHED, PRUNE, UNFINISHED, tasks
+from longtake.db import Database, Transaction
 from longtake.engine.engine import Engine
 from longtake.engine.events import append_events
+from longtake.engine.jobs import Job, Priority
+from longtake.engine.kinds import JobKind
+from longtake.engine.outcomes import Done, Outcome
+from longtake.engine.schedules import Schedule, database_now
 from longtake.errors import StateConflict
 from longtake.services.assets.removal import remove_assets_of_tasks
 from longtake.services.conversations.removal import remove_conversation, remove_messages_of_tasks
 from longtake.services.conversations.store import get_conversation
 
 PAGE = 200
+EVERY_SECONDS = 3_600.0
+FIRST_ID = str(uuid.UUID(int=0))
 
 
 def delete_task(tx: Transaction, engine: Engine, user_id: str, task_id: str) -> None:
     """Delete a task that has ended, with its messages and results."""
     task = get_task(tx, user_id, task_id)
     if task.unfinished:
-        message = f"The task {task_id} is {task.status}: only one that has ended can be deleted."
+        message = f"The task {task_id} is {task.status}; only a task that has ended can be deleted."
         raise StateConflict(message, hint="Cancel it first.", task_status=task.status)
     if not remove_tasks(tx, engine, [task_id]):
-        # Somebody else has just deleted it.
+        # Another request has just deleted it.
         raise no_task(task_id)
 
 
@@ -40,28 +49,28 @@ def delete_conversation(tx: Transaction, engine: Engine, user_id: str, conversat
     ended = select(tasks.c.id).where(tasks.c.conversation_id == conversation_id, tasks.c.user_id == user_id)
     remove_tasks(tx, engine, list(tx.execute(ended).scalars()))
     remove_conversation(tx, user_id, conversation_id)
-    # Whoever made a task meanwhile had the conversation locked until now; from here on it is gone for them.
+    # A request that made a task meanwhile held the conversation's lock until now; later ones find it gone.
     _require_ended(tx, conversation_id)
 
 
 def remove_tasks(tx: Transaction, engine: Engine, task_ids: Sequence[str]) -> int:
-    """Remove those of the tasks that have ended; return how many there were.
+    """Remove those of the tasks that have ended; return how many.
 
-    Jobs and assets first, then tasks, then conversations, as everywhere: nobody deadlocks.
+    Rows are locked in the usual order (jobs and assets, tasks, conversations), so that nothing deadlocks.
     """
-    wanted, removed = sorted(task_ids), 0
-    for first in range(0, len(wanted), PAGE):
-        removed += _remove_page(tx, engine, wanted[first : first + PAGE])
+    ordered, removed = sorted(task_ids), 0
+    for first in range(0, len(ordered), PAGE):
+        removed += _remove_page(tx, engine, ordered[first : first + PAGE])
     return removed
 
 
 def require_unused(tx: Transaction, user_id: str, asset_id: str) -> None:
-    """Refuse while a task under way may still have to hand this reference to its provider."""
+    """Raise StateConflict while an unfinished task may still need this reference."""
     columns = (tasks.c.id, tasks.c["references"])
     for row in tx.execute(select(*columns).where(tasks.c.user_id == user_id, IS_UNFINISHED)):
         if asset_id in row.references:
-            message = f"The task {row.id} is under way and uses the reference {asset_id}."
-            raise StateConflict(message, hint="Wait until it has ended, or cancel it.")
+            message = f"The unfinished task {row.id} uses the reference {asset_id}."
+            raise StateConflict(message, hint="Wait until the task has ended, or cancel it.")
 
 
 def _remove_page(tx: Transaction, engine: Engine, task_ids: Sequence[str]) -> int:
@@ -79,5 +88,46 @@ def _require_ended(tx: Transaction, conversation_id: str) -> None:
     under_way = select(tasks.c.id).where(tasks.c.conversation_id == conversation_id, tasks.c.status.in_(UNFINISHED))
     task_id = tx.execute(under_way.limit(1)).scalar()
     if task_id is not None:
-        message = f"The task {task_id} of this conversation is under way."
-        raise StateConflict(message, hint="Cancel it first, or wait until it has ended.", task_id=task_id)
+        message = f"The task {task_id} of this conversation has not ended."
+        raise StateConflict(message, hint="Cancel the task first, or wait until it has ended.", task_id=task_id)
+
+
+# -- old tasks ---------------------------------------------------------------------------------------------------
+
+
+class Retention:
+    """Removes tasks that ended more than so many days ago; 0 days keep all."""
+
+    def __init__(self, database: Database, engine: Callable[[], Engine], days: float) -> None:
+        self._database = database
+        self._engine = engine
+        self._days = days
+
+    def kind(self) -> JobKind:
+        """Return the job kind."""
+        return JobKind(PRUNE, self.run, priority=Priority.LOW, time_limit=600.0)
+
+    def schedule(self) -> Schedule:
+        """Return when it runs."""
+        return Schedule(PRUNE, PRUNE, every=EVERY_SECONDS)
+
+    async def run(self, _job: Job) -> Outcome:
+        """Remove old tasks in pages, each in its own transaction: a kill loses nothing."""
+        after: str | None = FIRST_ID if self._days else None
+        while after is not None:
+            after = await self._database.run(remove_old_tasks, self._engine(), self._days, after)
+        return Done()
+
+
+def remove_old_tasks(tx: Transaction, engine: Engine, days: float, after: str) -> str | None:
+    """Remove a page of old tasks; return the last id that was read, or None when there are no more.
+
+    Ids begin with the time of creation, so every task that is old enough has an id before the cutoff's.
+    """
+    cutoff = database_now(tx) - timedelta(days=days)
+    end = str(uuid.UUID(int=int(cutoff.timestamp() * 1000) << 80))
+    columns = (tasks.c.id, tasks.c.status, tasks.c.ended_at)
+    page = select(*columns).where(tasks.c.id > after, tasks.c.id < end).order_by(tasks.c.id).limit(PAGE)
+    rows = tx.execute(page).all()
+    remove_tasks(tx, engine, [row.id for row in rows if row.status not in UNFINISHED and row.ended_at < cutoff])
+    return rows[-1].id if len(rows) == PAGE else None

@@ -1,4 +1,4 @@
-"""The routes of generation."""
+"""The routes of generation: submit, read, change and delete tasks, models, and providers' callbacks."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import orjson
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from pydantic import BaseModel
 
-from longtake.capabilities.generation import removal_routes
-from longtake.capabilities.generation.queries import PENDING_LIMIT, Filter
+from longtake.capabilities.generation.account_removal import begin_deletion
+from longtake.capabilities.generation.queries import PENDING_LIMIT, TaskFilter
+from longtake.capabilities.generation.removal import delete_conversation, delete_task
 from longtake.capabilities.generation.schemas import (
     CALLBACK,
     MODEL_NAME,
     STATUS,
+    AccountLeft,
     GenerateBody,
     ModelList,
     PendingTasks,
@@ -25,12 +27,12 @@ from longtake.capabilities.generation.schemas import (
 )
 from longtake.capabilities.generation.service import Generation
 from longtake.capabilities.generation.validation import check_request
-from longtake.errors import InvalidPreference
+from longtake.errors import Forbidden, InvalidPreference
 from longtake.http.idempotency import Answer, keyed
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.logs import log_context
-from longtake.services.accounts.callers import Caller, current_caller
+from longtake.services.accounts.callers import GENERATE, READ, Caller, current_caller
 
 WAIT_LONGEST = 60
 PAGE_LIMIT = 200
@@ -57,7 +59,7 @@ Who = Annotated[Caller, Depends(current_caller)]
 IdempotencyKey = Annotated[
     str | None,
     Header(
-        description="The same key with the same body gets the first answer again; 1 to 255 characters.",
+        description="A repeat with the same key and body gets the first answer again; 1 to 255 characters.",
         examples=["fox-1"],
     ),
 ]
@@ -71,15 +73,15 @@ Prefer = Annotated[
 
 def build_routes(generation: Generation) -> APIRouter:
     """Return all routes of generation."""
-    parts = (_submitting, _reading, _changing, _callbacks, removal_routes.build_routes)
+    parts = (_submit_routes, _read_routes, _change_routes, _callback_routes, _deletion_routes)
     return APIRouter(routes=[route for part in parts for route in part(generation).routes])
 
 
-def _submitting(generation: Generation) -> APIRouter:
+def _submit_routes(generation: Generation) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["generate"], route_class=StrictRoute)
     answers: dict[int | str, dict[str, Any]] = {
-        200: {"model": TaskAnswer, "description": "The task has ended while the request waited"},
-        202: {"model": TaskAnswer, "description": "The task is written and will be followed"},
+        200: {"model": TaskAnswer, "description": "The task ended while the request waited"},
+        202: {"model": TaskAnswer, "description": "The task is stored and runs in the background"},
         **problems(*CALLER, *BODY, *_REFUSED, "PREFERENCE_INVALID"),
     }
 
@@ -87,14 +89,14 @@ def _submitting(generation: Generation) -> APIRouter:
     async def generate_image(
         body: GenerateBody, caller: Who, idempotency_key: IdempotencyKey = None, prefer: Prefer = None
     ) -> Response:
-        """Hold the price, write the task and answer; the image is made whether or not anybody waits for it."""
+        """Hold the price, store the task and answer. The image is made whether or not the caller waits."""
         return await submit(body, caller, "image", idempotency_key, prefer)
 
     @router.post("/videos/generate", status_code=202, responses=answers, summary="Make a video")
     async def generate_video(
         body: GenerateBody, caller: Who, idempotency_key: IdempotencyKey = None, prefer: Prefer = None
     ) -> Response:
-        """Hold the price, write the task and answer; the video is made whether or not anybody waits for it."""
+        """Hold the price, store the task and answer. The video is made whether or not the caller waits."""
         return await submit(body, caller, "video", idempotency_key, prefer)
 
     async def submit(
@@ -104,26 +106,26 @@ def _submitting(generation: Generation) -> APIRouter:
         key: str | None,
         prefer: str | None,
     ) -> Response:
-        caller.require("generate")
+        caller.require(GENERATE)
         wait = WAIT_LONGEST if body.wait_for_result else wait_of(prefer)
-        model = generation.offer.find(body.model, type)
+        model = generation.offered.find(body.model, type)
         conversation = None if body.conversation_id is None else str(body.conversation_id)
         references = [str(one) for one in body.references]
         request = check_request(model, body.prompt, body.parameters, references, conversation)
-        wanted = keyed(caller.user_id, f"{type}s/generate", key, body.model_dump(mode="json"))
-        answer = await generation.submit(caller.user_id, request, wanted, request_id())
+        once = keyed(caller.user_id, f"{type}s/generate", key, body.model_dump(mode="json"))
+        answer = await generation.submit(caller.user_id, request, once, request_id())
         return await _answered(generation, caller, answer, wait)
 
     return router
 
 
-def _reading(generation: Generation) -> APIRouter:
+def _read_routes(generation: Generation) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["tasks"])
 
     @router.get("/tasks/pending", responses=_answers(PendingTasks), summary="My unfinished tasks")
     async def pending(caller: Who) -> Response:
-        """All tasks that have not ended, oldest first; `more` says that there are more than the 500 shown."""
-        caller.require("read")
+        """All unfinished tasks, oldest first, at most 500; `more` says that there are more."""
+        caller.require(READ)
         found = await generation.pending(caller.user_id)
         return _json({"tasks": found[:PENDING_LIMIT], "more": len(found) > PENDING_LIMIT})
 
@@ -131,19 +133,19 @@ def _reading(generation: Generation) -> APIRouter:
     async def list_of(
         caller: Who,
         status: Annotated[list[STATUS] | None, Query(description="One or several.")] = None,
-        type: Annotated[Literal["image", "video"] | None, Query(description="What is made.")] = None,  # noqa: A002 - the parameter's name
+        type: Annotated[Literal["image", "video"] | None, Query(description="What the task makes.")] = None,  # noqa: A002 - the parameter's name
         model: Annotated[str | None, Query(pattern=MODEL_NAME, description="A model's name.")] = None,
-        conversation_id: Annotated[UUID | None, Query(description="Those of one conversation.")] = None,
-        before: Annotated[UUID | None, Query(description="The `next` of the page before.")] = None,
+        conversation_id: Annotated[UUID | None, Query(description="Only tasks of this conversation.")] = None,
+        before: Annotated[UUID | None, Query(description="`next` of the previous page.")] = None,
         limit: Annotated[int, Query(ge=1, le=PAGE_LIMIT, description="How many at most.")] = 50,
     ) -> Response:
         """Newest first, page by page."""
-        caller.require("read")
+        caller.require(READ)
         conversation = None if conversation_id is None else str(conversation_id)
-        wanted = Filter(tuple(status or ()), type, model, conversation)
+        matching = TaskFilter(tuple(status or ()), type, model, conversation)
         cursor = None if before is None else str(before)
         # One more than is shown tells whether there is a page after.
-        found = await generation.page(caller.user_id, wanted, cursor, limit + 1)
+        found = await generation.page(caller.user_id, matching, cursor, limit + 1)
         shown = found[:limit]
         return _json({"tasks": shown, "next": shown[-1]["id"] if len(found) > limit else None})
 
@@ -153,50 +155,50 @@ def _reading(generation: Generation) -> APIRouter:
         summary="One task",
     )
     async def one(task_id: UUID, caller: Who, prefer: Prefer = None) -> Response:
-        """The task as it is now, or as it ended; looking at an unfinished one makes its provider be asked sooner."""
-        caller.require("read")
+        """The task as it is now. Reading an unfinished task makes the server ask its provider sooner."""
+        caller.require(READ)
         return _json(await generation.show(caller.user_id, str(task_id), wait_of(prefer)))
 
     @router.get("/models", responses=_answers(ModelList), summary="Models", tags=["generate"])
     async def models(caller: Who) -> Response:
-        """What can be made, with limits, price and how long it took lately."""
-        caller.require("read")
+        """All models, with their limits, price and recent duration."""
+        caller.require(READ)
         return _json({"models": await generation.models()})
 
     return router
 
 
-def _changing(generation: Generation) -> APIRouter:
+def _change_routes(generation: Generation) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["tasks"])
 
     changed = _answers(TaskAnswer, "NOT_FOUND", "STATE_CONFLICT")
 
     @router.post("/tasks/{task_id}/cancel", responses=changed, summary="Cancel a task")
     async def cancel(task_id: UUID, caller: Who) -> Response:
-        """End it now and give its credits back. Cancelling again changes nothing; an ended task is refused (409)."""
-        caller.require("generate")
+        """End the task now and give its credits back. A repeat changes nothing; an ended task is refused (409)."""
+        caller.require(GENERATE)
         return _json(await generation.cancel(caller.user_id, str(task_id)))
 
     again = {202: {"model": TaskAnswer}} | problems(*CALLER, *_REFUSED, "REQUEST_INVALID", "STATE_CONFLICT")
 
     @router.post("/tasks/{task_id}/retry", status_code=202, responses=again, summary="Try a task again")
     async def retry(task_id: UUID, caller: Who, idempotency_key: IdempotencyKey = None) -> Response:
-        """Make a new task with the same request; the old one stays as it ended."""
-        caller.require("generate")
-        wanted = keyed(caller.user_id, "tasks/retry", idempotency_key, {"task_id": str(task_id)})
-        answer = await generation.retry(caller.user_id, str(task_id), wanted, request_id())
+        """Make a new task with the same request; the old task stays as it is."""
+        caller.require(GENERATE)
+        once = keyed(caller.user_id, "tasks/retry", idempotency_key, {"task_id": str(task_id)})
+        answer = await generation.retry(caller.user_id, str(task_id), once, request_id())
         return await _answered(generation, caller, answer, 0)
 
     @router.post("/tasks/{task_id}/retry-save", responses=changed, summary="Save results again")
     async def retry_save(task_id: UUID, caller: Who) -> Response:
-        """Try once more to copy the results of a completed task to our storage."""
-        caller.require("generate")
+        """Try again to copy the results of a completed task to our storage."""
+        caller.require(GENERATE)
         return _json(await generation.retry_save(caller.user_id, str(task_id)))
 
     return router
 
 
-def _callbacks(generation: Generation) -> APIRouter:
+def _callback_routes(generation: Generation) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["callbacks"])
     answers = {200: {"model": Received}} | problems("NOT_FOUND", "BODY_TOO_LARGE", "DATABASE_UNAVAILABLE")
 
@@ -207,17 +209,56 @@ def _callbacks(generation: Generation) -> APIRouter:
         openapi_extra={"requestBody": {"content": {"application/json": {"example": CALLBACK, "schema": {}}}}},
     )
     async def callback(
-        provider: Annotated[str, Path(description="Whose callback it is.", examples=["kie"])],
+        provider: Annotated[str, Path(description="The provider that calls.", examples=["kie"])],
         request: Request,
-        reference: Annotated[str, Query(max_length=REFERENCE_LIMIT, description="The task's, as the provider got it.")],
+        reference: Annotated[
+            str, Query(max_length=REFERENCE_LIMIT, description="The reference that the provider got.")
+        ],
     ) -> Response:
-        """Providers call this when a task changes. It is a hint: the provider is asked before anything is believed."""
+        """Providers call this when a task changes. It is only a hint: the server then asks the provider itself."""
         try:
             body = orjson.loads(await request.body())
         except orjson.JSONDecodeError:
             body = None
         await generation.callback(provider, reference, body, request.headers)
         return _json({"received": True})
+
+    return router
+
+
+def _deletion_routes(generation: Generation) -> APIRouter:
+    router = APIRouter(prefix="/v1")
+    database, engine = generation.database, generation.engine
+    refusals: dict[int | str, dict[str, Any]] = problems(*CALLER, "REQUEST_INVALID", "NOT_FOUND", "STATE_CONFLICT")
+
+    @router.delete("/tasks/{task_id}", status_code=204, responses=refusals, summary="Delete a task", tags=["tasks"])
+    async def remove_task(task_id: UUID, caller: Who) -> None:
+        """Delete a task that has ended, with its messages, results and files. Scope `generate`."""
+        caller.require(GENERATE)
+        await database.run(delete_task, engine, caller.user_id, str(task_id))
+
+    @router.delete(
+        "/conversations/{conversation_id}",
+        status_code=204,
+        responses=refusals,
+        summary="Delete a conversation",
+        tags=["conversations"],
+    )
+    async def remove_conversation(conversation_id: UUID, caller: Who) -> None:
+        """Delete a conversation with its messages and tasks; all tasks must have ended. Scope `generate`."""
+        caller.require(GENERATE)
+        await database.run(delete_conversation, engine, caller.user_id, str(conversation_id))
+
+    @router.delete(
+        "/account", status_code=202, responses=problems(*CALLER), summary="Delete my account", tags=["account"]
+    )
+    async def leave(caller: Who) -> AccountLeft:
+        """Delete everything I have; unfinished tasks are cancelled. Needs a token, not an API key. Scope `generate`."""
+        caller.require(GENERATE)
+        if caller.key_id is not None and caller.role != "service":
+            raise Forbidden("An API key cannot delete the account it belongs to.", hint="Use a token.")
+        await database.run(begin_deletion, engine, caller.user_id)
+        return AccountLeft(deleting=True)
 
     return router
 
@@ -234,16 +275,16 @@ async def _answered(generation: Generation, caller: Caller, answer: Answer, wait
 
 
 def wait_of(prefer: str | None) -> float:
-    """Return how long the caller wants to wait: `Prefer: wait=n`, or `wait` for as long as we do."""
+    """Return for how many seconds the caller waits: `Prefer: wait=n`, or the longest wait for a plain `wait`."""
     match = _WAIT.search(prefer or "")
     if match is None:
         return 0
-    wanted = match["seconds"]
-    if wanted is None:
+    seconds = match["seconds"]
+    if seconds is None:
         return WAIT_LONGEST
-    if not re.fullmatch(r"[0-9]{1,4}", wanted) or not 1 <= int(wanted) <= WAIT_LONGEST:
-        raise InvalidPreference(f"Prefer: wait takes 1 to {WAIT_LONGEST} seconds.", longest=WAIT_LONGEST)
-    return int(wanted)
+    if not re.fullmatch(r"[0-9]{1,4}", seconds) or not 1 <= int(seconds) <= WAIT_LONGEST:
+        raise InvalidPreference(f"`Prefer: wait=n` takes 1 to {WAIT_LONGEST} seconds.", longest=WAIT_LONGEST)
+    return int(seconds)
 
 
 def request_id() -> str:

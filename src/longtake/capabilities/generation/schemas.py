@@ -1,12 +1,19 @@
-"""Requests and answers of generation as HTTP sees them, with examples; /openapi.json is made of these."""
+"""What callers send and see: requests, answers and their examples for /openapi.json, and a task in that form."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from longtake.adapters.providers.trouble import trouble_words
+from longtake.capabilities.generation.estimates import Estimate
+from longtake.capabilities.generation.models import Model
+from longtake.capabilities.generation.tables import Task
 from longtake.services.assets.schemas import ASSET_EXAMPLE, AssetView
 
 STATUS = Literal["pending", "running", "completed", "failed", "cancelled"]
@@ -18,7 +25,7 @@ MOMENT = "2026-01-01T12:00:00.000000Z"
 
 
 class GenerateBody(BaseModel):
-    """What to make."""
+    """What to generate."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -29,16 +36,18 @@ class GenerateBody(BaseModel):
         },
     )
 
-    model: str = Field(min_length=1, max_length=60, description="A model's name; GET /v1/models lists them.")
-    prompt: str = Field(max_length=50_000, description="What is to be seen, in words.")
+    model: str = Field(min_length=1, max_length=60, description="The model's name; GET /v1/models lists them.")
+    prompt: str = Field(max_length=50_000, description="What the image or video shows, in words.")
     parameters: dict[str, Any] = Field(
-        default_factory=dict, max_length=30, description="The model's own parameters; what is left out has a default."
+        default_factory=dict,
+        max_length=30,
+        description="The model's parameters; those left out take their defaults.",
     )
     references: list[UUID] = Field(
-        default_factory=list, max_length=16, description="Reference images, uploaded before to /v1/references."
+        default_factory=list, max_length=16, description="Ids of reference images, uploaded to /v1/references before."
     )
     conversation_id: UUID | None = Field(
-        default=None, description="Where the message goes; without one no message is written."
+        default=None, description="The conversation that gets the message; without one no message is written."
     )
     wait_for_result: bool = Field(
         default=False,
@@ -48,14 +57,14 @@ class GenerateBody(BaseModel):
 
 
 class TaskError(BaseModel):
-    """Why it has no result."""
+    """Why the task has no result."""
 
     code: str = Field(examples=["TIMEOUT"])
     message: str | None
 
 
 class TaskCredits(BaseModel):
-    """What it costs, and what became of that."""
+    """What the task costs, and whether that is held, charged or given back."""
 
     price: int
     refunded: int
@@ -63,34 +72,34 @@ class TaskCredits(BaseModel):
 
 
 class TaskEstimate(BaseModel):
-    """How far it probably is; null where nobody can say."""
+    """How far the task probably is; null where that is unknown."""
 
-    fraction: float | None = Field(description="A part of the whole; 1 is only its end.")
+    fraction: float | None = Field(description="0 to 1; 1 only when it has ended.")
     seconds_left: float | None
     based_on: Literal["provider", "history"] | None
-    late: bool = Field(description="Longer under way than nearly all before it.")
+    late: bool = Field(description="It takes longer than 95 % of the recent tasks of its model.")
 
 
 class TaskQueue(BaseModel):
-    """Its place among those that wait for the same provider."""
+    """The task's place among those that wait for the same provider."""
 
     position: int
     ahead: int
-    more: bool = Field(description="There are at least so many ahead.")
+    more: bool = Field(description="`ahead` is a lower bound; there may be more.")
 
 
 class TaskRetry(BaseModel):
-    """When it is tried again, and why it has to be."""
+    """When the task is tried again, and what failed."""
 
-    attempt: int = Field(description="The number of the try to come.")
-    of: int | None = Field(description="The last try there is; null where it is tried until the deadline.")
+    attempt: int = Field(description="The number of the next attempt.")
+    of: int | None = Field(description="The number of the last attempt; null when it is tried until the deadline.")
     at: str
     code: str
     message: str
 
 
 class ModelEstimate(BaseModel):
-    """How long it took lately."""
+    """How long the model took recently."""
 
     median_seconds: float | None
     p95_seconds: float | None
@@ -135,13 +144,13 @@ class TaskAnswer(BaseModel):
     references: list[str]
     conversation_id: str | None
     message_id: str | None
-    progress: float | None = Field(description="0 to 1 where the provider tells.")
+    progress: float | None = Field(description="0 to 1 where the provider reports it.")
     estimate: TaskEstimate | None = Field(description="Null once it has ended.")
-    usual: ModelEstimate | None = Field(description="How long its model took lately, while it is under way.")
+    usual: ModelEstimate | None = Field(description="How long its model took recently; null once it has ended.")
     queue: TaskQueue | None = Field(description="While it waits for its turn at the provider.")
     retry: TaskRetry | None = Field(description="While it waits to be tried again.")
-    needs_review: bool = Field(description="The provider's answer was lost; people were told.")
-    trouble: dict[str, Any] | None = Field(description="What keeps it waiting, while it waits.")
+    needs_review: bool = Field(description="The provider's answer was lost; operators were alerted.")
+    trouble: dict[str, Any] | None = Field(description="What the task waits for, while something is wrong.")
     results: list[AssetView]
     error: TaskError | None
     credits: TaskCredits
@@ -166,7 +175,7 @@ class TaskPage(BaseModel):
 
 
 class PendingTasks(BaseModel):
-    """All unfinished tasks, oldest first; `more` when there are more than are shown."""
+    """Unfinished tasks, oldest first; `more` when there are more than these."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"tasks": [TASK_EXAMPLE], "more": False}]})
 
@@ -175,7 +184,7 @@ class PendingTasks(BaseModel):
 
 
 class ModelParameter(BaseModel):
-    """One thing the model can be told."""
+    """One parameter of a model, with its limits."""
 
     kind: Literal["choice", "whole", "number", "yes_no", "text"]
     meaning: str
@@ -199,7 +208,7 @@ _MODEL: dict[str, Any] = {
 
 
 class ModelAnswer(BaseModel):
-    """A model and what it takes, costs and lasts."""
+    """A model with its parameters, its price and how long it takes."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_MODEL]})
 
@@ -218,7 +227,7 @@ class ModelAnswer(BaseModel):
 
 
 class ModelList(BaseModel):
-    """The models there are."""
+    """All models."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"models": [_MODEL]}]})
 
@@ -226,8 +235,104 @@ class ModelList(BaseModel):
 
 
 class Received(BaseModel):
-    """A callback was received. What came of it is nobody's business outside."""
+    """A callback was received. The answer does not say what followed from it."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"received": True}]})
 
     received: bool = True
+
+
+class AccountLeft(BaseModel):
+    """The account is being deleted."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"deleting": True}]})
+
+    deleting: bool = Field(description="Keys and webhooks are gone already; the rest follows in the background.")
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What callers learn about a task before it ends; all None once it has ended."""
+
+    estimate: dict[str, Any] | None = None
+    queue: dict[str, Any] | None = None
+    retry: dict[str, Any] | None = None
+    usual: dict[str, Any] | None = None
+
+
+NO_OUTLOOK = Outlook()
+
+
+def show_task(task: Task, results: Sequence[Mapping[str, Any]] = (), outlook: Outlook = NO_OUTLOOK) -> dict[str, Any]:
+    """Return the task as ``TaskAnswer``, the one form in which every route shows it."""
+    return {
+        "id": task.id,
+        "status": task.status,
+        "type": task.type,
+        "model": task.model,
+        "prompt": task.prompt,
+        "parameters": task.parameters,
+        "references": task.references,
+        "conversation_id": task.conversation_id,
+        "message_id": task.completed_message_id or task.placeholder_message_id,
+        "progress": task.progress,
+        "estimate": outlook.estimate,
+        "usual": outlook.usual,
+        "queue": outlook.queue,
+        "retry": outlook.retry,
+        "needs_review": task.needs_review,
+        "trouble": _trouble(task),
+        "results": list(results),
+        "error": {"code": task.fail_code, "message": task.error} if task.fail_code else None,
+        "credits": {"price": task.price, "refunded": task.credits_refunded, "state": _credit_state(task)},
+        "poll_count": task.poll_count,
+        "last_polled_at": moment(task.last_polled_at),
+        "created_at": moment(task.created_at),
+        "started_at": moment(task.started_at),
+        "deadline_at": moment(task.deadline_at),
+        "ended_at": moment(task.ended_at),
+        "retry_of": task.retry_of,
+        "request_id": task.request_id,
+        "urls": {"self": f"/v1/tasks/{task.id}", "cancel": f"/v1/tasks/{task.id}/cancel"},
+    }
+
+
+def show_model(model: Model, available: bool, lane: str, estimate: Estimate) -> dict[str, Any]:  # noqa: FBT001 - a value to show
+    """Return the model as ``ModelAnswer``."""
+    return {
+        "name": model.name,
+        "title": model.title,
+        "type": model.type,
+        "provider": model.provider,
+        "available": available,
+        "credits": model.credits,
+        "deadline_seconds": model.deadline,
+        "lane": lane,
+        "prompt_limit": model.prompt_limit,
+        "references": {"least": model.references[0], "most": model.references[1]},
+        "parameters": {
+            name: one.model_dump(include={"kind", "meaning", "default", "choices", "least", "most"})
+            for name, one in model.parameters.items()
+        },
+        "estimate": estimate,
+    }
+
+
+def moment(value: datetime | None) -> str | None:
+    """Return a time in ISO 8601, as callers read it."""
+    return None if value is None else value.isoformat().replace("+00:00", "Z")
+
+
+def _trouble(task: Task) -> dict[str, Any] | None:
+    if not task.unfinished or task.trouble is None:
+        return None
+    code = task.trouble.get("code", "")
+    return {"code": code, "message": trouble_words(code)}
+
+
+def _credit_state(task: Task) -> str:
+    if task.unfinished:
+        return "held"
+    if task.status == "completed":
+        return "refunded" if task.credits_refunded else "captured"
+    return "released"

@@ -1,4 +1,4 @@
-"""What generation offers to callers: the steps behind each route."""
+"""The use cases behind the routes of generation."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from longtake.adapters.providers.provider import Provider
-from longtake.capabilities.generation.callbacks import find_addressee, log_hint, take_hint
-from longtake.capabilities.generation.cancellation import cancel_task
+from longtake.capabilities.generation.callbacks import find_callback_task, log_hint, take_hint
 from longtake.capabilities.generation.estimates import Estimates
-from longtake.capabilities.generation.new_task import Limits, NewTask, create_task
+from longtake.capabilities.generation.models import Model
 from longtake.capabilities.generation.outlook import Outlooks
-from longtake.capabilities.generation.queries import Filter, get_task, list_tasks, unfinished_tasks
-from longtake.capabilities.generation.validation import CheckedRequest, Offer, check_request
-from longtake.capabilities.generation.views import NO_OUTLOOK, Outlook, Task, show_task
+from longtake.capabilities.generation.queries import TaskFilter, get_task, list_tasks, unfinished_tasks
+from longtake.capabilities.generation.schemas import NO_OUTLOOK, Outlook, show_model, show_task
+from longtake.capabilities.generation.tables import Task
+from longtake.capabilities.generation.tasks import NewTask, TaskLimits, cancel_task, create_task
+from longtake.capabilities.generation.validation import CheckedRequest, OfferedModels, check_request
 from longtake.capabilities.generation.watch import Watch
 from longtake.db import Database, Transaction
 from longtake.engine.engine import Engine
@@ -28,13 +29,13 @@ _REFERENCE = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 @dataclass(frozen=True)
 class Generation:
-    """Everything the routes need."""
+    """Submits, reads, changes and follows tasks for their users."""
 
     database: Database
     engine: Engine
-    offer: Offer
+    offered: OfferedModels
     providers: Mapping[str, Provider]
-    limits: Limits
+    limits: TaskLimits
     watch: Watch
     estimates: Estimates
     outlooks: Outlooks
@@ -44,30 +45,30 @@ class Generation:
     #: Whether they can fetch them from our storage.
     storage_signs: bool
 
-    def lane_of(self, request: CheckedRequest) -> str:
-        """Return the lane its submit waits in."""
-        return request.model.lane or self.providers[request.model.provider].submit_lane.name
+    def lane_of(self, model: Model) -> str:
+        """Return the lane in which the model's submits wait."""
+        return model.lane or self.providers[model.provider].submit_lane.name
 
     async def submit(self, user_id: str, request: CheckedRequest, key: Keyed | None, request_id: str) -> Answer:
-        """Write the task, or answer as the first time."""
-        return await self._write(NewTask.of(user_id, request, self.lane_of(request), request_id), key)
+        """Create the task, or return the first answer when the key was used before."""
+        return await self._write(NewTask.of(user_id, request, self.lane_of(request.model), request_id), key)
 
     async def retry(self, user_id: str, task_id: str, key: Keyed | None, request_id: str) -> Answer:
-        """Make a new task of one that failed or was cancelled; it points to the old one."""
+        """Create a new task from one that failed or was cancelled; it points to the old one."""
         old = await self.database.read(get_task, user_id, task_id, as_user=user_id)
         if old.status not in {"failed", "cancelled"}:
             raise StateConflict(
-                f"The task {task_id} is {old.status}: only a failed or cancelled one can be tried again.",
+                f"The task {task_id} is {old.status}: only a failed or cancelled task can be tried again.",
                 task_status=old.status,
             )
-        model = self.offer.find(old.model, old.type)
-        # Checked again: the model's limits may have changed since.
+        model = self.offered.find(old.model, old.type)
+        # Check again: the model's limits may have changed since.
         request = check_request(model, old.prompt, old.parameters, old.references, old.conversation_id)
-        return await self._write(NewTask.of(user_id, request, self.lane_of(request), request_id, old.id), key)
+        return await self._write(NewTask.of(user_id, request, self.lane_of(request.model), request_id, old.id), key)
 
     async def _write(self, new: NewTask, key: Keyed | None) -> Answer:
         self._require_reachable(new.request)
-        # Looked up before: the answer is kept with the task, in a transaction that should be short.
+        # Read before: the answer is stored with the task, in a transaction that should be short.
         outlook = await self.outlooks.of_new(new.request.model.name, new.submit_lane)
         answer = await self.database.run(_submit, self.engine, new, self.limits, key, outlook)
         if not answer.replayed:
@@ -75,7 +76,7 @@ class Generation:
         return answer
 
     def _require_reachable(self, request: CheckedRequest) -> None:
-        """Refuse references that the provider could not fetch, before anything is held for them."""
+        """Refuse references that the provider could not fetch, before credits are held."""
         by_address = request.references and self.providers[request.model.provider].takes_references == "url"
         if by_address and not self.reachable and not self.storage_signs:
             raise PublicAddressMissing(
@@ -83,25 +84,25 @@ class Generation:
             )
 
     async def show(self, user_id: str, task_id: str, wait_seconds: float = 0.0) -> dict[str, Any]:
-        """Return a task, after waiting for its end if that is wanted."""
+        """Return a task, after waiting for its end for at most so many seconds."""
         task = await self.database.read(get_task, user_id, task_id, as_user=user_id)
         if task.unfinished and wait_seconds > 0:
             await self.watch.ended(task.id, task.type, wait_seconds)
-            # Read again in any case: what keeps it waiting is worth knowing too.
+            # Read again even if it has not ended: the caller should see what it waits for.
             task = await self.database.read(get_task, user_id, task_id, as_user=user_id)
         return (await self.show_all(user_id, [task]))[0]
 
     async def pending(self, user_id: str) -> list[dict[str, Any]]:
-        """Return all unfinished tasks of the user; one more than is shown tells that there are more."""
+        """Return the unfinished tasks of the user; one beyond the limit tells that there are more."""
         return await self.show_all(user_id, await self.database.read(unfinished_tasks, user_id, as_user=user_id))
 
-    async def page(self, user_id: str, wanted: Filter, before: str | None, limit: int) -> list[dict[str, Any]]:
+    async def page(self, user_id: str, matching: TaskFilter, before: str | None, limit: int) -> list[dict[str, Any]]:
         """Return a page of the user's tasks."""
-        found = await self.database.read(list_tasks, user_id, wanted, before, limit, as_user=user_id)
+        found = await self.database.read(list_tasks, user_id, matching, before, limit, as_user=user_id)
         return await self.show_all(user_id, found)
 
     async def show_all(self, user_id: str, found: Sequence[Task]) -> list[dict[str, Any]]:
-        """Return tasks with their results; addresses are made now and live for minutes. Looking counts as watching."""
+        """Return tasks with their results, whose links live for minutes. Unfinished ones count as watched from now."""
         completed = [task.id for task in found if task.status == "completed"]
         results: Mapping[str, Sequence[Asset]] = {}
         if completed:
@@ -109,7 +110,7 @@ class Generation:
         return await self.show_with(found, results)
 
     async def show_with(self, found: Sequence[Task], results: Mapping[str, Sequence[Asset]]) -> list[dict[str, Any]]:
-        """Return tasks whose results are at hand, as ``show_all`` does."""
+        """Return tasks as ``show_all`` does, with results that were read already."""
         for task in found:
             if task.unfinished:
                 self.watch.touch(task.id, task.type)
@@ -133,14 +134,14 @@ class Generation:
         return await self.show(user_id, task_id)
 
     async def callback(self, provider_name: str, reference: str, body: Any, headers: Mapping[str, str]) -> None:
-        """Take a provider's hint. Whoever does not know a task's reference learns nothing, not even what exists."""
+        """Act on a provider's callback. A caller without a task's reference learns nothing, not even what exists."""
         provider = self.providers.get(provider_name)
         found = None
-        # A word we never made need not be looked for, and may be one that no database takes.
+        # Do not search for text that we never made; a database may not even accept it.
         if provider is not None and _REFERENCE.fullmatch(reference):
-            found = await self.database.read(find_addressee, provider_name, reference)
+            found = await self.database.read(find_callback_task, provider_name, reference)
         if provider is None or found is None:
-            raise NotFound("There is nothing to be told about here.")
+            raise NotFound("No task expects this callback.")
         provider_task_id = provider.callback_task_id(body)
         if provider_task_id is None or not provider.verify_callback(headers, provider_task_id):
             log_hint(provider_name, found.task_id, "not believed")
@@ -152,29 +153,13 @@ class Generation:
         """Return every model with its limits, price and usual duration."""
         estimates = await self.estimates.all()
         return [
-            {
-                "name": model.name,
-                "title": model.title,
-                "type": model.type,
-                "provider": model.provider,
-                "available": self.offer.available(model),
-                "credits": model.credits,
-                "deadline_seconds": model.deadline,
-                "lane": model.lane or self.providers[model.provider].submit_lane.name,
-                "prompt_limit": model.prompt_limit,
-                "references": {"least": model.references[0], "most": model.references[1]},
-                "parameters": {
-                    name: one.model_dump(include={"kind", "meaning", "default", "choices", "least", "most"})
-                    for name, one in model.parameters.items()
-                },
-                "estimate": estimates[model.name],
-            }
-            for model in self.offer.models.values()
+            show_model(model, self.offered.available(model), self.lane_of(model), estimates[model.name])
+            for model in self.offered.models.values()
         ]
 
 
 def _submit(
-    tx: Transaction, engine: Engine, new: NewTask, limits: Limits, key: Keyed | None, outlook: Outlook
+    tx: Transaction, engine: Engine, new: NewTask, limits: TaskLimits, key: Keyed | None, outlook: Outlook
 ) -> Answer:
     return once(tx, key, lambda: Answer(202, show_task(create_task(tx, engine, new, limits), outlook=outlook)))
 
@@ -182,7 +167,7 @@ def _submit(
 def _retry_save(tx: Transaction, engine: Engine, user_id: str, task_id: str) -> None:
     task = get_task(tx, user_id, task_id)
     if task.status != "completed":
-        message = f"The task {task_id} is {task.status}: there is no result to save."
+        message = f"The task {task_id} is {task.status}: it has no results to save."
         raise StateConflict(message, task_status=task.status)
     results = assets_of_tasks(tx, [task_id], user_id).get(task_id, ())
     retry_mirror(tx, engine, [one.id for one in results], task.request_id)

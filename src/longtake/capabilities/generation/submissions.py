@@ -1,25 +1,30 @@
-"""What providers were asked and what they answered: a record that is only ever added to.
+"""The insert-only record of what was sent to providers and what they answered.
 
-A paid submit is sent once. The intent is written before it is sent, the answer right after; a worker that finds an
-intent without an answer does not send again, because nobody knows whether the first arrived.
+A paid submit is sent once. The intent is written before it is sent, the answer right after. A worker that finds an
+intent without an answer does not send again: the first request may have arrived.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar, TypeVarTuple
 
 from sqlalchemy import bindparam, func, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from longtake.capabilities.generation.tables import submissions, tasks
-from longtake.capabilities.generation.views import Task, task_from
-from longtake.db import Transaction
+from longtake.capabilities.generation.tables import Task, submissions, task_from, tasks
+from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW, POSTGRESQL, SQLITE, Identifier
 from longtake.db.prepared import Prepared
+from longtake.db.retry import retry_until_available
 from longtake.engine.jobs import Job
 from longtake.engine.leases import fenced
 from longtake.errors import LeaseLost
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 
 #: Forged callbacks must not fill the table.
 REPORTS_LIMIT = 5
@@ -65,21 +70,22 @@ REPORTED = Prepared(
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
-    """Where a submit stands when a worker takes it up."""
+class Attempt:
+    """What a worker finds when it begins to submit a task; it may send only if the task is all it finds."""
 
+    #: None when there is nothing to submit any more.
     task: Task | None
-    #: It was accepted before; only the way from the answer to the task's row was cut.
+    #: The remote id, if the provider accepted before and only the task's row was not written.
     accepted: str | None = None
     #: An earlier request has no answer: it may have been accepted.
     unanswered: bool = False
-    #: The provider runs as many of our tasks as it takes.
+    #: The provider's account runs as many tasks as it may.
     full: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
-    """A submit whose answer was lost: the remote id that came all the same, and those that callbacks named."""
+class LostSubmit:
+    """A submit whose answer was lost: the remote id if the answer came late, and those that callbacks named."""
 
     model: str = ""
     accepted: str | None = None
@@ -88,10 +94,30 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class RunningLimit:
-    """How many tasks an account, which may have several providers, runs at once."""
+    """How many tasks an account runs at once; several providers may share it."""
 
     providers: Sequence[str]
     most: int
+
+
+class Recorder:
+    """Writes what a provider answered, even when the handler that learned it is stopped.
+
+    A lease may be lost and a time limit reached at any moment, but the answer was paid for and is known nowhere else.
+    So the write goes on by itself for as long as the process lives.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        #: The event loop itself keeps no task alive.
+        self._writes: set[asyncio.Task[Any]] = set()
+
+    async def write(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts) -> R:
+        """Write, however long the database is away; cancelling the caller ends the wait, not the write."""
+        task = asyncio.create_task(retry_until_available(self._database.run, function, *arguments))
+        self._writes.add(task)
+        task.add_done_callback(self._writes.discard)
+        return await asyncio.shield(task)
 
 
 def begin_submission(
@@ -100,40 +126,40 @@ def begin_submission(
     task_id: str,
     limit: RunningLimit | None,
     once: bool,  # noqa: FBT001 - called through Database.run, which passes positions only
-) -> Beginning:
-    """Write the intent to submit, unless there is a reason not to. Only for whoever holds the job's lease."""
+) -> Attempt:
+    """Write the intent to submit, unless there is a reason not to. Raises LeaseLost for a job of another worker."""
     if not fenced(tx, job):
         raise LeaseLost(f"The job {job.id} is no longer ours.")
     rows = tx.run(FIND, task_id=task_id)
     if not rows or rows[0].status != "pending" or rows[0].needs_review:
-        return Beginning(None)
+        return Attempt(None)
     task = task_from(rows[0])
     facts = tx.run(FACTS, task_id=task_id)
     accepted = next((fact.provider_task_id for fact in facts if fact.fact == "accepted"), None)
     if accepted is not None:
-        return Beginning(task, accepted=accepted)
+        return Attempt(task, accepted=accepted)
     if once and facts and facts[-1].fact in {"intended", "unknown"}:
-        return Beginning(task, unanswered=True)
+        return Attempt(task, unanswered=True)
     if limit is not None and _running(tx, limit.providers) >= limit.most:
-        return Beginning(task, full=True)
+        return Attempt(task, full=True)
     _add(tx, task.id, task.provider, "intended")
-    return Beginning(task)
+    return Attempt(task)
 
 
 def record_accepted(tx: Transaction, task_id: str, provider: str, provider_task_id: str) -> str:
-    """Write that the provider accepted; return the id of the task this remote id belongs to: ours, or another's."""
+    """Write that the provider accepted; return the id of the task that owns the remote id: this one, or another."""
     remote = {"provider": provider, "provider_task_id": provider_task_id}
     written = tx.run(ACCEPT[tx.dialect], task_id=task_id, **remote) or tx.run(OWNER, **remote)
     return str(written[0].task_id)
 
 
 def record_answer(tx: Transaction, task_id: str, provider: str, fact: str, detail: str) -> None:
-    """Write that the provider refused, or that no answer came."""
+    """Write that the provider refused, or that its answer is unknown."""
     _add(tx, task_id, provider, fact, detail=detail)
 
 
 def record_report(tx: Transaction, task_id: str, provider: str, provider_task_id: str) -> bool:
-    """Write what a callback says the remote id is; False when enough has been said already."""
+    """Write the remote id that a callback names; return False when the task has too many reports already."""
     reported = reported_ids(tx, task_id)
     if provider_task_id in reported:
         return True
@@ -143,25 +169,25 @@ def record_report(tx: Transaction, task_id: str, provider: str, provider_task_id
     return True
 
 
-def find_lost(tx: Transaction, task_id: str) -> Lost:
-    """Return what is known by now of a submit whose answer was lost; nothing of one that goes on, or has ended."""
+def find_lost(tx: Transaction, task_id: str) -> LostSubmit:
+    """Return what is known about a submit whose answer was lost; empty when the task goes on or has ended."""
     lost = (tasks.c.id == task_id, tasks.c.status == "pending", tasks.c.needs_review)
     model = tx.execute(select(tasks.c.model).where(*lost)).scalar()
     if model is None:
-        return Lost()
-    came = (submissions.c.task_id == task_id, submissions.c.fact == "accepted")
-    accepted = tx.execute(select(submissions.c.provider_task_id).where(*came)).scalar()
-    return Lost(model, accepted, reported_ids(tx, task_id))
+        return LostSubmit()
+    acceptance = (submissions.c.task_id == task_id, submissions.c.fact == "accepted")
+    accepted = tx.execute(select(submissions.c.provider_task_id).where(*acceptance)).scalar()
+    return LostSubmit(model, accepted, reported_ids(tx, task_id))
 
 
 def reported_ids(tx: Transaction, task_id: str) -> Sequence[str]:
-    """Return the remote ids that callbacks named for the task. Hints: each is asked for before it is believed."""
-    said = (submissions.c.task_id == task_id, submissions.c.fact == "reported")
-    return list(tx.execute(select(submissions.c.provider_task_id).where(*said).distinct()).scalars())
+    """Return the remote ids that callbacks named for the task. They are hints: query each before believing it."""
+    reports = (submissions.c.task_id == task_id, submissions.c.fact == "reported")
+    return list(tx.execute(select(submissions.c.provider_task_id).where(*reports).distinct()).scalars())
 
 
 def was_reported(tx: Transaction, task_id: str, provider_task_id: str) -> bool:
-    """Say whether a callback named this remote id before it was known."""
+    """Return whether a callback named this remote id before it was known."""
     return bool(tx.run(REPORTED, task_id=task_id, provider_task_id=provider_task_id))
 
 

@@ -1,4 +1,10 @@
-"""The tables of generation, as Core sees them. Migrations make them; this file only names them."""
+"""The tables of generation, one row of ``tasks`` as Python sees it, and the names of the job kinds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -8,6 +14,7 @@ from sqlalchemy import (
     Double,
     Integer,
     MetaData,
+    Row,
     Table,
     Text,
     literal_column,
@@ -15,9 +22,21 @@ from sqlalchemy import (
 
 from longtake.db.dialects import Identifier, Instant, Json
 
+#: Job kinds.
+SUBMIT = "generation.submit"
+POLL = "generation.poll"
+ATTACH = "generation.attach"
+SWEEP = "generation.sweep"
+CHECK = "generation.check"
+PRUNE = "generation.prune"
+DELETE_ACCOUNT = "generation.delete_account"
+#: The kinds whose jobs are about one task; their subject is its id.
+TASK_KINDS = (SUBMIT, POLL, ATTACH)
+
+#: Migrations create these tables; here they are only declared.
 metadata = MetaData()
 
-#: What users asked for, and how far it is.
+#: What users asked for, and how far it has got.
 tasks = Table(
     "tasks",
     metadata,
@@ -55,12 +74,12 @@ tasks = Table(
 
 UNFINISHED = ("pending", "running")
 STATUSES = (*UNFINISHED, "completed", "failed", "cancelled")
-#: For what looks through all tasks: written as the partial indexes have it, because SQLite does not see that a list of
-#: parameters means the same, and would read the whole table.
+#: Spelled exactly as in the partial indexes: SQLite does not see that a list of parameters means the same, and would
+#: scan the whole table.
 IS_UNFINISHED: ColumnElement[bool] = literal_column("tasks.status IN ('pending', 'running')")
 
-#: What providers were asked and what they answered. Only ever added to, also by a worker that lost its lease: a fact
-#: from outside must not be lost to the fence.
+#: What we sent to providers and what they answered. Insert-only, and open even to a worker that lost its lease: the
+#: fence must not discard what a provider said.
 submissions = Table(
     "submissions",
     metadata,
@@ -72,3 +91,52 @@ submissions = Table(
     Column("detail", Text),
     Column("at", Instant, nullable=False),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One row of tasks."""
+
+    id: str
+    user_id: str
+    conversation_id: str | None
+    type: str
+    model: str
+    provider: str
+    prompt: str
+    parameters: dict[str, Any]
+    references: list[str]
+    price: int
+    credits_held: int
+    credits_refunded: int
+    placeholder_message_id: str | None
+    completed_message_id: str | None
+    retry_of: str | None
+    request_id: str | None
+    reference: str
+    created_at: datetime
+    status: str
+    needs_review: bool
+    provider_task_id: str | None
+    progress: float | None
+    trouble: dict[str, Any] | None
+    fail_code: str | None
+    error: str | None
+    poll_count: int
+    last_polled_at: datetime | None
+    started_at: datetime | None
+    deadline_at: datetime
+    ended_at: datetime | None
+
+    @property
+    def unfinished(self) -> bool:
+        """Return whether it has not ended yet."""
+        return self.status in UNFINISHED
+
+
+_FIELDS = [field.name for field in fields(Task)]
+
+
+def task_from(row: Row[Any]) -> Task:
+    """Return the task in a row that has all columns of ``tasks``."""
+    return Task(**{name: getattr(row, name) for name in _FIELDS})

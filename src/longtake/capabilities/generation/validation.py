@@ -1,4 +1,4 @@
-"""What callers ask for, checked before anything is written: every refusal names the field and what would be right."""
+"""Checks requests before anything is written: each refusal names the field and what is allowed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class CheckedRequest:
-    """A request that can be carried out, with all defaults filled in."""
+    """A valid request with all defaults filled in."""
 
     model: Model
     prompt: str
@@ -32,19 +32,19 @@ class CheckedRequest:
     conversation_id: str | None
 
 
-class Offer:
-    """The models there are, and which of them can be used now."""
+class OfferedModels:
+    """All models, and which of them can be used now."""
 
     def __init__(self, models: Mapping[str, Model], providers: Mapping[str, Provider]) -> None:
         self.models = models
         self._providers = providers
 
     def available(self, model: Model) -> bool:
-        """Say whether the model's provider has a key."""
+        """Return whether the model's provider has a key."""
         return self._providers[model.provider].configured
 
     def find(self, name: str, type: str) -> Model:  # noqa: A002 - the domain's word
-        """Return the model; one of the other type is not meant."""
+        """Return the model of this name and type, or raise."""
         model = self.models.get(name)
         if model is None or model.type != type:
             fitting = [one.name for one in self.models.values() if one.type == type]
@@ -66,11 +66,11 @@ def check_request(
     references: Sequence[str],
     conversation_id: str | None,
 ) -> CheckedRequest:
-    """Return the request as it will be carried out, or raise what is wrong with it."""
+    """Return the request with its defaults, or raise what is wrong with it."""
     least, most = model.references
     if not least <= len(references) <= most or len(set(references)) != len(references):
         wanted = f"{least} to {most}" if least < most else f"{most}" if most else "no"
-        # Whoever gives one twice reads why it does not count.
+        # A reference given twice counts as invalid; say so.
         different = "different " if len(set(references)) != len(references) else ""
         raise InvalidReferences(
             f"{model.name} takes {wanted} {different}reference images; given: {len(references)}.",
@@ -82,17 +82,17 @@ def check_request(
 
 
 def check_prompt(model: Model, prompt: str) -> str:
-    """Return the prompt without space around it, or raise what is wrong with it."""
+    """Return the prompt without surrounding space, or raise what is wrong with it."""
     prompt = prompt.strip()
     if not prompt:
-        raise InvalidPrompt("The prompt is empty.", hint="Say in words what is to be made.")
+        raise InvalidPrompt("The prompt is empty.", hint="Describe the image or video in words.")
     if len(prompt) > model.prompt_limit:
         raise InvalidPrompt(
             f"The prompt has {len(prompt):,} characters; {model.name} takes at most {model.prompt_limit:,}.",
             limit=model.prompt_limit,
         )
     if any(_cannot_be_stored(one) for one in prompt):
-        raise InvalidPrompt("The prompt holds a control character or half a character.")
+        raise InvalidPrompt("The prompt contains a control character or an unpaired surrogate.")
     return prompt
 
 
@@ -101,13 +101,15 @@ def _cannot_be_stored(one: str) -> bool:
 
 
 def check_parameters(model: Model, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters with all defaults filled in, or raise what is wrong with one of them."""
+    """Return the parameters with their defaults, or raise what is wrong with one of them."""
     for name, value in parameters.items():
         spec = model.parameters.get(name)
         if spec is None:
             known = ", ".join(model.parameters) or "none"
             raise UnknownParameter(
-                f"{model.name} has no parameter {name[:_SHOWN]!r}.", hint=f"It has: {known}.", parameter=name[:_SHOWN]
+                f"{model.name} has no parameter {name[:_SHOWN]!r}.",
+                hint=f"Its parameters: {known}.",
+                parameter=name[:_SHOWN],
             )
         if problem := spec.problem(value):
             raise InvalidParameter(f"The parameter {name} {problem}.", parameter=name)

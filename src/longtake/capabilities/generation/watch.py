@@ -1,8 +1,8 @@
-"""Tasks somebody watches are asked about sooner, and whoever waits for one hears of its end at once.
+"""Polls watched tasks sooner, and wakes requests that wait for the end of a task.
 
-One loop for each server process: it hurries the polls of all watched tasks together, and looks for the ends of all
-awaited ones likewise. The worker's polls need not know who is watching. Whoever has a stream of events open
-watches all their unfinished tasks: found once when the stream opens, then known from the events themselves.
+Each server process has one loop that hurries the polls of all watched tasks together, and likewise reads which awaited
+tasks have ended; workers need not know who watches. A user with an open stream of events watches all their unfinished
+tasks: these are read once when the stream opens, then known from the events themselves.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import structlog
 from sqlalchemy import select
 
-from longtake.capabilities.generation.endings import TOPIC
-from longtake.capabilities.generation.kinds import POLL
-from longtake.capabilities.generation.tables import IS_UNFINISHED, UNFINISHED, tasks
+from longtake.capabilities.generation.intervals import FAST_SECONDS, next_watched_poll
+from longtake.capabilities.generation.tables import IS_UNFINISHED, POLL, UNFINISHED, tasks
+from longtake.capabilities.generation.tasks import ENDED_SIGNAL
 from longtake.clock import Clock
 from longtake.db import Database, Transaction
 from longtake.engine.control import hurry
@@ -32,16 +32,12 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-#: How long one sign of interest counts.
+#: How long a task counts as watched after it was last looked at.
 INTEREST_SECONDS = 10.0
-FAST_SECONDS = {"image": 2.0, "video": 5.0}
-#: After so long of watching, looking less often is kinder to everybody.
-EARLY_SECONDS = 120.0
-LATER_SECONDS = {"image": 10.0, "video": 15.0}
 ROUND_SECONDS = 0.5
-#: Of a user who has a stream open: nobody looks at more at once. The others follow when half of these have ended.
+#: Watched tasks of one user with an open stream. More follow when half of these have ended.
 MOST_OF_A_USER = 100
-#: Tasks asked about in one statement, which may have 65,535 parameters and should not hold a lock for long.
+#: Tasks in one statement, which may have 65,535 parameters and should not hold a lock for long.
 PAGE = 1_000
 ENDED = frozenset(("task.completed", "task.failed", "task.cancelled"))
 
@@ -52,12 +48,12 @@ class _Watched:
     since: float
     until: float
     next_at: float
-    #: Whose open stream keeps it watched.
+    #: The user whose open stream keeps it watched.
     user_id: str | None = None
 
 
 class Watch:
-    """Who watches what, in this process."""
+    """The tasks that callers of this process watch or wait for."""
 
     def __init__(self, database: Database, clock: Clock, feed: Feed | None = None) -> None:
         self._database = database
@@ -65,10 +61,10 @@ class Watch:
         self._watched: dict[str, _Watched] = {}
         self._awaited: dict[str, set[asyncio.Event]] = defaultdict(set)
         self._wake = asyncio.Event()
-        #: Users with a stream open, each with the unfinished tasks that are watched for it.
+        #: Users with an open stream, each with the unfinished tasks watched for it.
         self._present: dict[str, set[str]] = {}
         self._newcomers: set[str] = set()
-        #: Those of them who have more unfinished tasks than are watched.
+        #: Users among them with more unfinished tasks than are watched.
         self._crowded: set[str] = set()
         self._ended_lately: set[str] = set()
         self._feed = feed
@@ -77,7 +73,7 @@ class Watch:
             feed.on_audience(self._audience)
 
     def touch(self, task_id: str, type: str) -> None:  # noqa: A002 - the domain's word
-        """Note that somebody looks at the task now."""
+        """Watch the task for as long as a look counts."""
         now = self._clock.monotonic()
         known = self._watched.get(task_id)
         if known is None:
@@ -87,7 +83,7 @@ class Watch:
             known.until = now + INTEREST_SECONDS
 
     async def ended(self, task_id: str, type: str, seconds: float) -> bool:  # noqa: A002
-        """Wait until the task has ended; False when it has not within so many seconds."""
+        """Wait until the task has ended; return False when it has not within so many seconds."""
         event = asyncio.Event()
         self._awaited[task_id].add(event)
         give_up_at = self._clock.monotonic() + seconds
@@ -106,7 +102,7 @@ class Watch:
 
     def running(self) -> AbstractAsyncContextManager[None]:
         """Keep watching while the server runs."""
-        return self._database.signals.heeded(TOPIC, self._wake, self._rounds())
+        return self._database.signals.heeded(ENDED_SIGNAL, self._wake, self._rounds())
 
     async def _rounds(self) -> None:
         while True:
@@ -117,13 +113,13 @@ class Watch:
             try:
                 await self.round()
             except LongtakeError as error:
-                # The database is away: watching goes on when it is back.
-                log.warning("watching is held up", action="wait", code=error.code)
+                # The database is away: watching resumes when it is back.
+                log.warning("watching waits for the database", action="wait", code=error.code)
             except Exception:
-                log.exception("watching failed once", action="watch")
+                log.exception("a round of watching failed", action="watch")
 
     async def round(self) -> None:
-        """Tell who waits, and hurry what is due to be looked at."""
+        """Wake those who wait for ended tasks, and hurry the polls that are due."""
         if self._newcomers:
             await self._meet_newcomers()
         for page in _pages(list(self._awaited)):
@@ -152,7 +148,7 @@ class Watch:
             self._stop_listening = None
 
     def _heard(self, event: Event) -> None:
-        """Learn from a user's events which of their tasks begin and end."""
+        """Follow from a user's events which of their tasks begin and end."""
         if event.user_id not in self._present or event.subject is None:
             return
         if event.type == "task.created":
@@ -165,17 +161,17 @@ class Watch:
                 self._ended_lately.add(event.subject)
 
     def _make_room(self, user_id: str) -> None:
-        """Look again for tasks of a user of whom not all were watched, once enough of those have ended."""
+        """Look for more tasks of a user who has too many to watch, once half of the watched ones have ended."""
         if user_id in self._crowded and len(self._present[user_id]) <= MOST_OF_A_USER // 2:
             self._crowded.discard(user_id)
             self._newcomers.add(user_id)
 
     async def _meet_newcomers(self) -> None:
-        """Find the unfinished tasks of users whose first stream has just opened, or of whom there is room for more."""
+        """Watch the unfinished tasks of users whose first stream has just opened, or who have room for more."""
         newcomers = list(self._newcomers)
         found = await self._database.read(_unfinished, newcomers)
         for task_id, user_id, kind in found:
-            # Whoever left meanwhile watches nothing; what ended meanwhile may still look unfinished here.
+            # A user who left meanwhile watches nothing; a task that ended meanwhile may look unfinished here.
             if user_id in self._newcomers and task_id not in self._ended_lately:
                 self._keep_watched(user_id, task_id, kind)
         self._newcomers.difference_update(newcomers)
@@ -198,8 +194,7 @@ class Watch:
                 del self._watched[task_id]
             elif one.next_at <= now:
                 due.append(task_id)
-                pace = FAST_SECONDS if now - one.since < EARLY_SECONDS else LATER_SECONDS
-                one.next_at = now + pace[one.type]
+                one.next_at = now + next_watched_poll(one.type, now - one.since)
         return due
 
 
@@ -213,7 +208,7 @@ def _ended(tx: Transaction, task_ids: Sequence[str]) -> list[str]:
 
 
 def _unfinished(tx: Transaction, user_ids: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Return the newest unfinished tasks of each user, as (id, user id, type); one too many tells of more."""
+    """Return the newest unfinished tasks of each user, as (id, user id, type); one extra if there are more."""
     columns = (tasks.c.id, tasks.c.user_id, tasks.c.type)
     found: list[tuple[str, str, str]] = []
     for user_id in user_ids:

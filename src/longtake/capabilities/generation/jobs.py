@@ -1,0 +1,122 @@
+"""What generation's job handlers share: the context they run in, and how a batch of outcomes is written."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+from sqlalchemy import Row, bindparam, select, update
+
+from longtake.adapters.providers.provider import Provider
+from longtake.adapters.providers.trouble import Breaker, Trouble, trouble_words, wait_out
+from longtake.adapters.storage import Storage
+from longtake.capabilities.generation.models import Model
+from longtake.capabilities.generation.schemas import moment
+from longtake.capabilities.generation.tables import UNFINISHED, tasks
+from longtake.capabilities.generation.tasks import Started, Successful, Unsuccessful, end_tasks
+from longtake.db import Database, Transaction
+from longtake.db.dialects import NOW, Json
+from longtake.engine.engine import Engine
+from longtake.engine.events import append_events
+from longtake.engine.jobs import Job
+from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Snooze
+from longtake.errors import LongtakeError
+from longtake.services.assets import AssetLinks
+from longtake.services.provider_calls.lanes import act_on_trouble
+
+
+@dataclass(frozen=True)
+class JobContext:
+    """The collaborators of all handlers. The engine needs the job kinds first, so it is asked for when a job runs."""
+
+    database: Database
+    engine: Callable[[], Engine]
+    providers: Mapping[str, Provider]
+    models: Mapping[str, Model]
+    storage: Storage
+    links: Callable[[], AssetLinks]
+    #: Where providers reach this server; empty when they cannot.
+    public_url: str
+    breaker: Breaker
+    random: Random
+
+    def wait_out(self, error: LongtakeError, job: Job, provider: Provider) -> Snooze:
+        """Return how the job goes on after an error that is not about its task."""
+        return wait_out(error, job, provider.name, self.breaker, self.random)
+
+    def started(self, model: str, provider_task_id: str) -> Started:
+        """Return the start of a task, with its model's deadline."""
+        found = self.models.get(model)
+        return Started(provider_task_id, None if found is None else found.deadline)
+
+
+@dataclass
+class Tally:
+    """Collects the outcomes of a batch of jobs and writes them together: tasks that ended, and troubles."""
+
+    successful: list[Successful] = field(default_factory=list)
+    unsuccessful: list[Unsuccessful] = field(default_factory=list)
+    troubles: dict[str, dict[str, Trouble]] = field(default_factory=lambda: defaultdict(dict))
+
+    def add(self, task_id: str, provider: str, outcome: Outcome) -> bool:
+        """Add an outcome that every kind of job may have; return False for one that only its own kind understands."""
+        match outcome:
+            case Done(data=Successful() as successful):
+                self.successful.append(successful)
+            case Fail(code=code, message=message):
+                self.unsuccessful.append(Unsuccessful(task_id, "failed", code, message))
+            case Cancelled(reason=reason):
+                self.unsuccessful.append(Unsuccessful(task_id, "cancelled", "CANCELLED", reason))
+            case Snooze(data=Trouble() as trouble):
+                self.troubles[provider][task_id] = trouble
+            case _:
+                return False
+        return True
+
+    def write(self, tx: Transaction, providers: Mapping[str, Provider]) -> None:
+        """End the tasks that ended, and write what keeps the others waiting."""
+        end_tasks(tx, successful=self.successful, unsuccessful=self.unsuccessful)
+        for name, troubles in sorted(self.troubles.items()):
+            if name in providers:
+                _write_troubles(tx, providers[name], troubles)
+
+
+def _write_troubles(tx: Transaction, provider: Provider, troubles: Mapping[str, Trouble]) -> None:
+    """Write what keeps tasks waiting; pause lanes and raise alerts for trouble that does not pass by itself."""
+    _write_changed(tx, troubles)
+    for one in {(one.code, one.pause, one.alert): one for one in troubles.values()}.values():
+        act_on_trouble(tx, provider, one)
+
+
+def _write_changed(tx: Transaction, troubles: Mapping[str, Trouble]) -> None:
+    """Write troubles that are new to their tasks; add an event for each of them and for each failed attempt."""
+    waiting = (tasks.c.id.in_(sorted(troubles)), tasks.c.status.in_(UNFINISHED))
+    columns = (tasks.c.id, tasks.c.user_id, tasks.c.status, tasks.c.trouble, NOW.label("now"))
+    rows = tx.execute(select(*columns).where(*waiting).order_by(tasks.c.id).with_for_update()).all()
+    changed = [row for row in rows if (row.trouble or {}).get("code") != troubles[row.id].code]
+    if changed:
+        written = [{"task": row.id, "new_trouble": _stored(troubles[row.id])} for row in changed]
+        change = update(tasks).where(tasks.c.id == bindparam("task"))
+        tx.execute(change.values(trouble=bindparam("new_trouble", type_=Json)), written)
+    # Every failed attempt is news, even with the same code: users see which attempt comes next, and when.
+    tried = [row for row in rows if troubles[row.id].attempt is not None]
+    news = {row.id: row for row in [*changed, *tried]}.values()
+    append_events(tx, [("task.trouble", row.id, row.user_id, _event_data(row, troubles[row.id])) for row in news])
+
+
+def _stored(trouble: Trouble) -> dict[str, Any]:
+    return {"code": trouble.code, "message": trouble.message}
+
+
+def _event_data(row: Row[Any], trouble: Trouble) -> dict[str, Any]:
+    """Return the event's data: the words that the task itself shows, and when the next attempt is due."""
+    retry = None
+    if trouble.attempt is not None:
+        at = row.now + timedelta(seconds=trouble.seconds)
+        retry = {"attempt": trouble.attempt, "of": None, "at": moment(at)}
+    words = {"code": trouble.code, "message": trouble_words(trouble.code)}
+    return {"status": row.status, "trouble": words, "retry": retry}
