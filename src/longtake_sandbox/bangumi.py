@@ -13,8 +13,8 @@ from longtake_sandbox.posters import answer_picture, refuse_picture
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from longtake_sandbox.box import Box
     from longtake_sandbox.faults import Fault
+    from longtake_sandbox.sandbox import Box
     from longtake_sandbox.titles import Title
 
 WEEKDAYS = (

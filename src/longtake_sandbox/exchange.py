@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import orjson
 from aiohttp import web
 
-from longtake_sandbox.misbehaviour import spoil
+from longtake_sandbox.fault_responses import spoil
 from longtake_sandbox.tasks import reference_of
 
 if TYPE_CHECKING:
-    from longtake_sandbox.box import Box
     from longtake_sandbox.faults import Fault
+    from longtake_sandbox.sandbox import Box
     from longtake_sandbox.tasks import Task
 
 #: A body that could not be read as JSON.

@@ -11,8 +11,8 @@ from aiohttp import web
 from longtake_sandbox.exchange import Endpoint, Exchange
 
 if TYPE_CHECKING:
-    from longtake_sandbox.box import Box
     from longtake_sandbox.faults import Fault
+    from longtake_sandbox.sandbox import Box
     from longtake_sandbox.studio import Media
     from longtake_sandbox.tasks import Task
 

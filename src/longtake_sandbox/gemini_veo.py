@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from longtake_sandbox.exchange import Endpoint, Exchange, json_response
-from longtake_sandbox.gemini_shapes import (
+from longtake_sandbox.gemini import (
     BadRequest,
     body_of,
     either,
@@ -18,7 +18,7 @@ from longtake_sandbox.gemini_shapes import (
 )
 
 if TYPE_CHECKING:
-    from longtake_sandbox.box import Box
+    from longtake_sandbox.sandbox import Box
     from longtake_sandbox.tasks import Task
 
 FAMILY = "gemini_veo"

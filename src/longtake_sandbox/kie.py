@@ -1,28 +1,144 @@
-"""KIE's job API: createTask, recordInfo, download-url."""
+"""What KIE's two APIs have in common: envelopes with a code inside HTTP 200, bearer keys, limits."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from longtake_sandbox.exchange import Endpoint, Exchange
-from longtake_sandbox.kie_models import MODELS
-from longtake_sandbox.kie_shapes import (
-    body_of,
-    call_about_task,
-    end_of,
-    milliseconds,
-    refuse,
-    success,
-    trouble_with_caller,
-)
+from longtake_sandbox.exchange import UNREADABLE, Endpoint, Exchange, json_response
 from longtake_sandbox.tasks import Task, reference_of
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from longtake_sandbox.box import Box
+    from longtake_sandbox.faults import Fault
+    from longtake_sandbox.sandbox import Box
+
+FLAGGED = "Your prompt was flagged by Website as violating content policies."
+BROKEN = "Internal Error, Please try again later."
+
+
+def success(data: Any) -> web.Response:
+    """Answer with data."""
+    return json_response({"code": 200, "msg": "success", "data": data})
+
+
+def refuse(status: int, code: int, message: str, fault: Fault | None = None) -> web.Response:  # noqa: ARG001
+    """Answer with an error in KIE's envelope."""
+    return json_response({"code": code, "msg": message, "data": None}, status)
+
+
+def trouble_with_caller(box: Box, exchange: Exchange) -> web.Response | None:
+    """Refuse a call without a good key, or one too many."""
+    request = exchange.asked
+    key = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
+    if not box.accepts_key(key):
+        return refuse(200, 401, "You do not have access permissions")
+    if exchange.route == "submit":
+        admitted = box.submits.admit(key, box.options.submit_limit, box.now())
+    else:
+        admitted = box.queries.admit(key, box.options.query_limit, box.now())
+    if not admitted:
+        return refuse(429, 429, "Your call frequency is too high. Please try again later.")
+    return None
+
+
+def body_of(exchange: Exchange) -> dict[str, Any] | None:
+    """Return the JSON object that was posted, or None."""
+    content = exchange.body
+    return content if content is not UNREADABLE and isinstance(content, dict) else None
+
+
+def milliseconds(moment: float) -> int:
+    """Return a time as KIE writes it."""
+    return int(moment * 1000)
+
+
+def trouble_with_urls(name: str, value: Any, least: int, most: int) -> str:
+    """Say what is wrong with a list of image addresses; empty if nothing."""
+    if value is None:
+        value = []
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        return f"{name} must be an array of strings"
+    if not least <= len(value) <= most:
+        return f"{name} must have {least} to {most} items"
+    if not all(one.startswith(("http://", "https://")) for one in value):
+        return f"{name} file type not supported or not an address"
+    return ""
+
+
+def call_about_task(box: Box, exchange: Exchange, family: str) -> None:
+    """Note the task that a query names."""
+    exchange.task = exchange.asked.query.get("taskId", "")
+    if task := box.tasks.get(exchange.task, family):
+        exchange.about(task)
+
+
+def end_of(ending: str, failure: str) -> tuple[str, str]:
+    """Return the code and the sentence of a failure."""
+    if ending in {"blocked", "safety"}:
+        return "400", FLAGGED
+    return ("422", failure) if failure else ("500", BROKEN)
+
+
+PROMPT_LONGEST = 20_000
+IMAGE_RATIOS = ("1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9", "auto")
+VIDEO_RATIOS = ("1:1", "9:16", "16:9")
+FORMATS = ("png", "jpeg", "jpg")
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model's rules. ``choices`` are fields that, if they are there, must have one of some values."""
+
+    kind: str
+    choices: dict[str, tuple[Any, ...]]
+    image_field: str = ""
+    images_least: int = 0
+    images_most: int = 0
+
+    def image_urls(self, given: dict[str, Any]) -> list[str]:
+        """Return the addresses of reference images."""
+        return list(given.get(self.image_field) or []) if self.image_field else []
+
+    def trouble(self, given: dict[str, Any]) -> str:
+        """Say what is wrong with an input; empty if nothing."""
+        prompt = given.get("prompt")
+        if not isinstance(prompt, str) or not prompt.strip():
+            return "prompt is required"
+        if len(prompt) > PROMPT_LONGEST:
+            return f"The text length cannot exceed {PROMPT_LONGEST} characters"
+        for name, values in self.choices.items():
+            # A number where a text belongs is no choice either: duration is "5", not 5.
+            if name in given and given[name] not in values:
+                return f"{name} is not within the range of allowed options"
+        if not self.image_field:
+            return ""
+        return trouble_with_urls(self.image_field, given.get(self.image_field), self.images_least, self.images_most)
+
+
+def _seconds(first: int, last: int) -> tuple[str, ...]:
+    return tuple(str(number) for number in range(first, last + 1))
+
+
+_SOUND = {"sound": (True, False)}
+_PRO = {"aspect_ratio": IMAGE_RATIOS, "resolution": ("1K", "2K", "4K"), "output_format": FORMATS}
+_BANANA = {"image_size": IMAGE_RATIOS, "output_format": FORMATS}
+MODELS = {
+    "google/nano-banana": Model("image", _BANANA),
+    "google/nano-banana-edit": Model("image", _BANANA, "image_urls", 1, 10),
+    "nano-banana-pro": Model("image", _PRO, "image_input", 0, 8),
+    "nano-banana-2": Model("image", _PRO, "image_input", 0, 14),
+    "kling-2.6/text-to-video": Model("video", {"aspect_ratio": VIDEO_RATIOS, "duration": ("5", "10"), **_SOUND}),
+    "kling-2.6/image-to-video": Model("video", {"duration": ("5", "10"), **_SOUND}, "image_urls", 1, 1),
+    "kling-3.0/video": Model(
+        "video", {"aspect_ratio": VIDEO_RATIOS, "duration": _seconds(3, 15), "mode": ("std", "pro"), **_SOUND},
+        "image_urls", 0, 2,
+    ),
+}  # fmt: skip
+
 
 FAMILY = "jobs"
 DOWNLOAD_LINK_SECONDS = 20 * 60.0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from longtake_sandbox.exchange import Endpoint, Exchange
-from longtake_sandbox.kie_shapes import (
+from longtake_sandbox.kie import (
     body_of,
     call_about_task,
     end_of,
@@ -22,7 +22,7 @@ from longtake_sandbox.tasks import Task, reference_of
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from longtake_sandbox.box import Box
+    from longtake_sandbox.sandbox import Box
 
 FAMILY = "veo"
 RUNNING, DONE, FAILED, BLOCKED, UNKNOWN = 0, 1, 2, 3, 9

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
-from longtake_sandbox.outside import Caller, is_loopback
+from longtake_sandbox.callbacks import Caller, is_loopback
 
 if TYPE_CHECKING:
-    from longtake_sandbox.box import Box
+    from longtake_sandbox.sandbox import Box
     from longtake_sandbox.tasks import Task
 
 FETCH_SECONDS = 10.0

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from longtake_sandbox import bangumi, files, gemini, gemini_veo, kie, kie_veo, tmdb
-from longtake_sandbox.box import Box
-from longtake_sandbox.control import Control
-from longtake_sandbox.control_titles import TitlesControl
+from longtake_sandbox.control import Control, TitlesControl
+from longtake_sandbox.sandbox import Box
 
 if TYPE_CHECKING:
     from collections.abc import Callable

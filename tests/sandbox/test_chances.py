@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from longtake_sandbox.exchange import Exchange
 from longtake_sandbox.faults import Faults, RuleBody
-from longtake_sandbox.limits import Windows
-from longtake_sandbox.options import Limit
+from longtake_sandbox.options import Limit, Windows
 
 
 def drawn(seed: int, count: int = 400) -> list[bool]:

@@ -11,13 +11,11 @@ from longtake_sandbox.callbacks import Callbacks
 from longtake_sandbox.calls import CallLog
 from longtake_sandbox.faults import Faults
 from longtake_sandbox.files import Files
-from longtake_sandbox.journal import Journal
-from longtake_sandbox.limits import Windows
-from longtake_sandbox.options import Options
+from longtake_sandbox.options import Options, Windows
 from longtake_sandbox.posters import Covers
 from longtake_sandbox.references import References
 from longtake_sandbox.studio import Studio
-from longtake_sandbox.tasks import Task, Tasks
+from longtake_sandbox.tasks import Journal, Task, Tasks
 from longtake_sandbox.titles import Catalogue, make_catalogue
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from aiohttp import web
 from longtake_sandbox.faults import AFTERWARDS, INSIDE
 
 if TYPE_CHECKING:
-    from longtake_sandbox.box import Box
     from longtake_sandbox.exchange import Endpoint, Exchange
     from longtake_sandbox.faults import Fault
+    from longtake_sandbox.sandbox import Box
 
 PAGE = "<!DOCTYPE html><html><head><title>Sorry</title></head><body><h1>Something went wrong</h1></body></html>"
 GARBAGE = b'{"code": 200, "msg": "succ'
