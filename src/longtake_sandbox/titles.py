@@ -1,7 +1,8 @@
-"""Names for titles, put together from words, each in Japanese, Chinese and English.
+"""The animation titles that Bangumi lists, and the shows that TMDB has for them.
 
-No name contains another, in any of the languages, so that a search for a whole name has one answer unless the
-catalogue wants two.
+A title's place determines everything about it, so that a larger catalogue begins with the smaller one, and every share
+below holds in any part of it. Names are put together from words in Japanese, Chinese and English. No name contains
+another, so a search for a whole name has one answer unless the title is meant to be ambiguous.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from longtake_sandbox.tmdb import Show, Shows
 
 
 class Names(NamedTuple):
-    """What a title is called."""
+    """The names of a title in three languages."""
 
     ja: str
     zh: str
@@ -63,12 +64,12 @@ ENDINGS = _words(
     """
 )
 COUNT = len(QUALITIES) * len(SUBJECTS) * len(ENDINGS)
-#: Has no factor in common with COUNT, so that its multiples meet every name once.
+#: Coprime to COUNT, so that its multiples reach every name once.
 STRIDE = 10_007
 
 
 def names(number: int, seed: int) -> Names:
-    """Return the names of this number; numbers that differ by less than COUNT have different ones."""
+    """Return the names of this number. Numbers that differ by less than COUNT have different names."""
     place = (number * STRIDE + seed * 7_919) % COUNT
     place, ending = divmod(place, len(ENDINGS))
     quality, subject = divmod(place, len(SUBJECTS))
@@ -79,55 +80,55 @@ def names(number: int, seed: int) -> Names:
 
 
 def slightly_different(name: Names, number: int) -> str:
-    """Return a Japanese name as another hand might write it; never the same, and it does not contain the name."""
+    """Return a variant spelling of the Japanese name, which neither equals nor contains it."""
     half = len(name.ja) // 2
     first, second = name.ja[:half], name.ja[half:]
     return f"{first}・{second}" if number % 2 else f"{first} {second}!"
 
 
 def entirely_different(name: Names) -> str:
-    """Return another name altogether, of which nobody else has the same."""
+    """Return a unique name that is nothing like the Japanese one."""
     return f"{name.en.upper()} -THE ANIMATION-"
 
 
 Kind = Literal[
     "exact",  # TMDB has the same original name in the same year
-    "year",  # the same original name, but of the year before or after
+    "year",  # the same original name, in the year before or after
     "alias",  # another original name; ours is one of the alternative names
     "ambiguous",  # two shows of the same name and year
-    "absent",  # TMDB does not know it
+    "absent",  # not in TMDB
 ]
 #: The kinds of twenty titles in a row.
 KINDS: tuple[Kind, ...] = (
     *("exact",) * 7, "year", "alias", "ambiguous", *("exact",) * 7, "year", "alias", "absent",
 )  # fmt: skip
 FIRST_YEAR, LAST_YEAR = 1990, 2026
-#: Has no factor in common with the number of kinds, so that each year has titles of every kind.
+#: Coprime to the number of kinds, so that each year has titles of every kind.
 YEARS = LAST_YEAR - FIRST_YEAR + 1
 FIRST_BANGUMI_ID, FIRST_TMDB_ID, FIRST_NOISE_ID = 100_003, 60_000, 10_000
-#: TMDB knows more than Bangumi lists: in each year so many shows, every fourth of them not Japanese.
+#: Further shows that TMDB has in each year; every fourth is not Japanese.
 NOISE_OF_A_YEAR = 60
 OTHER_LANGUAGES = ("zh", "ko", "en")
-#: A calendar takes whole years, the newest first, until it has enough; of a large year only a part.
+#: The calendar takes the newest years until it has enough titles, and cuts off the rest.
 CALENDAR_LEAST, CALENDAR_MOST = 40, 60
 
 
 @dataclass(frozen=True, slots=True)
 class Title:
-    """A title as Bangumi has it, and which shows at TMDB it might be."""
+    """A title in Bangumi, and the shows in TMDB that it may be."""
 
     place: int
     bangumi_id: int
     names: Names
     air_date: date
-    #: The part of the cover's address that is the same for all sizes.
+    #: The part of the cover's URL that all sizes share.
     cover_file: str
     kind: Kind
     tmdb_ids: tuple[int, ...]
 
     @property
     def tmdb_id(self) -> int | None:
-        """The show it is; None if there is none, or if nobody can tell which."""
+        """Return the show it is; None if there is none, or more than one."""
         return self.tmdb_ids[0] if len(self.tmdb_ids) == 1 else None
 
 
@@ -153,13 +154,13 @@ class Catalogue:
         return self._by_cover.get(file)
 
     def after(self, bangumi_id: int, limit: int | None) -> list[Title]:
-        """Return the titles that come after an id."""
+        """Return the titles after an id."""
         start = bisect_right(self.titles, bangumi_id, key=lambda title: title.bangumi_id)
         return self.titles[start : None if limit is None else start + limit]
 
 
 def make_catalogue(count: int, seed: int) -> Catalogue:
-    """Make up so many titles, and the shows that belong to them and those that do not."""
+    """Generate `count` titles, their shows, and shows without a title."""
     titles, shows = [], []
     for place in range(count):
         title, its_shows = _title(place, seed)
@@ -184,7 +185,7 @@ def _title(place: int, seed: int) -> tuple[Title, list[Show]]:
 
 
 def _show(place: int, seed: int, kind: Kind, bangumi_id: int, air_date: date, second: int = 0) -> Show:
-    """Make what TMDB has of a title; an ambiguous one has a second show."""
+    """Return TMDB's show for a title; an ambiguous title has a second one."""
     called = names(place, seed)
     original, day = called.ja, air_date
     alternative: tuple[str, ...] = ()
@@ -204,7 +205,7 @@ def _show(place: int, seed: int, kind: Kind, bangumi_id: int, air_date: date, se
 
 
 def _noise(number: int, seed: int) -> Show:
-    """Make a show that is no title; names are taken from the other end, where no title gets to."""
+    """Return a show without a title. Its names come from the far end of the numbers, which titles do not reach."""
     called = names(COUNT - 1 - number, seed)
     language = "ja" if number % 4 else OTHER_LANGUAGES[number // 4 % len(OTHER_LANGUAGES)]
     original = {"ja": called.ja, "zh": called.zh}.get(language, called.en)
@@ -224,7 +225,7 @@ def _calendar(titles: list[Title]) -> list[Title]:
 
 
 def _day(year: int, place: int) -> date:
-    """Return a day of a year that every year has."""
+    """Return a day that exists in every year."""
     return date(year, 1 + place * 5 % 12, 1 + place * 11 % 28)
 
 

@@ -22,7 +22,7 @@ from longtake.adapters.decoder.decoder import Whole
 from longtake.adapters.decoder.decoders import Decoders
 from longtake.adapters.decoder.request import MOST_PIXELS, Wish
 from longtake.errors import ConnectionLost, DecoderFailed, DecodersBusy, MediaRefused
-from longtake_sandbox.clips import clip, film
+from longtake_sandbox.clips import draw_clip, encode_clip
 from tests.wait import PATIENCE_SECONDS
 
 STILL = Wish("still", "video/mp4")
@@ -73,7 +73,7 @@ def drawn(size: tuple[int, int], form: str, mode: str = "RGB") -> bytes:
 def noisy_film(seconds: int, size: tuple[int, int], *, faststart: bool) -> bytes:
     """Return a clip that cannot be made small: every frame is other noise."""
     frames = (Image.effect_noise(size, 90 + number % 7).convert("RGB") for number in range(24 * seconds))
-    return film(frames, size, faststart=faststart)
+    return encode_clip(frames, size, faststart=faststart)
 
 
 def bomb(width: int, height: int) -> bytes:
@@ -93,7 +93,7 @@ def bomb(width: int, height: int) -> bytes:
 
 @pytest.mark.parametrize("faststart", [True, False])
 async def test_a_frame_of_a_video_fills_the_size(decoders: Decoders, faststart: bool) -> None:
-    made = await decoders.make(STILL, Bytes(clip("a fox", "9:16", faststart=faststart)))
+    made = await decoders.make(STILL, Bytes(draw_clip("a fox", "9:16", faststart=faststart)))
     picture = Image.open(io.BytesIO(made.picture))
     assert (picture.format, picture.size) == ("JPEG", (960, 540))
     assert made.height > made.width
@@ -134,7 +134,7 @@ async def test_a_small_part_of_a_long_video_is_enough(decoders: Decoders, fastst
 
 
 async def test_a_preview_moves(decoders: Decoders) -> None:
-    made = await decoders.make(Wish("preview", "video/mp4"), Bytes(clip("a fox", "16:9", faststart=True)))
+    made = await decoders.make(Wish("preview", "video/mp4"), Bytes(draw_clip("a fox", "16:9", faststart=True)))
     picture = Image.open(io.BytesIO(made.picture))
     assert (picture.format, picture.size) == ("WEBP", (320, 180))
     assert getattr(picture, "n_frames", 1) > 5
@@ -172,7 +172,7 @@ async def test_a_picture_is_shown_as_its_camera_was_held(decoders: Decoders) -> 
 @pytest.mark.parametrize(
     ("name", "content_type", "body"),
     [
-        ("truncated video", "video/mp4", clip("a fox", "16:9", faststart=False)[:9_000]),
+        ("truncated video", "video/mp4", draw_clip("a fox", "16:9", faststart=False)[:9_000]),
         ("truncated PNG", "image/png", drawn((900, 900), "PNG", "RGB")[:-400]),
         ("a PNG that ends in zeros", "image/png", drawn((900, 900), "PNG", "RGB")[:-400] + bytes(400)),
         ("truncated JPEG", "image/jpeg", drawn((900, 900), "JPEG")[:-900]),
@@ -190,7 +190,7 @@ async def test_what_is_broken_is_refused_and_the_decoder_lives(
     with pytest.raises(MediaRefused, match=r"damaged|decoded"):
         await decoders.make(Wish("still", content_type), Bytes(body))
     [idle] = decoders._idle
-    await decoders.make(STILL, Bytes(clip("a fox", "16:9", faststart=True)))
+    await decoders.make(STILL, Bytes(draw_clip("a fox", "16:9", faststart=True)))
     assert decoders._idle == [idle], "the same child went on"
 
 
@@ -205,7 +205,7 @@ async def test_a_bomb_is_not_unpacked(decoders: Decoders) -> None:
 
 async def test_too_much_processor_time_ends_the_child_and_not_the_parent() -> None:
     decoders = Decoders(1, processor_seconds=0.05)
-    body = Bytes(clip("a fox", "16:9", faststart=True))
+    body = Bytes(draw_clip("a fox", "16:9", faststart=True))
     # The system counts in whole seconds: so many large frames need many of them, whatever the processor.
     costly = Bytes(noisy_film(1, (1920, 1080), faststart=True))
     with pytest.raises(DecoderFailed, match="stopped by its limits"):
@@ -230,7 +230,7 @@ async def test_the_trouble_of_a_source_is_told_as_it_is(decoders: Decoders) -> N
 
 
 async def test_a_child_that_is_killed_is_replaced(decoders: Decoders) -> None:
-    body = Bytes(clip("a fox", "16:9", faststart=True))
+    body = Bytes(draw_clip("a fox", "16:9", faststart=True))
     await decoders.make(STILL, body)
     os.kill(decoders._idle[0]._process.pid, signal.SIGKILL)
     await decoders._idle[0]._process.wait()
@@ -259,7 +259,7 @@ async def test_a_caller_that_gives_up_leaves_no_child_behind() -> None:
 
 async def test_no_more_children_than_places() -> None:
     decoders = Decoders(2)
-    body = Bytes(clip("a fox", "16:9", faststart=True))
+    body = Bytes(draw_clip("a fox", "16:9", faststart=True))
     most = 0
 
     async def one() -> None:

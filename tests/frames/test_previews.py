@@ -20,12 +20,12 @@ from longtake.adapters.decoder import videos
 from longtake.adapters.decoder.decoders import Decoders
 from longtake.adapters.decoder.request import Wish
 from longtake.errors import DecodersBusy
-from longtake_sandbox.clips import clip
+from longtake_sandbox.clips import draw_clip
 from tests.frames.test_decoders import STILL, Bytes, Endless
 from tests.wait import PATIENCE_SECONDS
 
 PREVIEW = Wish("preview", "video/mp4")
-CLIP = Bytes(clip("a fox", "16:9", faststart=True))
+CLIP = Bytes(draw_clip("a fox", "16:9", faststart=True))
 FRAMES = 240
 
 
