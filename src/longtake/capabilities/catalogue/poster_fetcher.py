@@ -28,7 +28,7 @@ from longtake.errors import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from longtake.adapters.net import Answer, HttpClient
+    from longtake.adapters.net import HttpClient, Response
     from longtake.clock import Clock
 
 OK, NOT_MODIFIED = 200, 304
@@ -125,7 +125,7 @@ class PosterFetcher:
         except (MediaRefused, DecoderFailed) as error:
             raise PosterBroken(f"The poster cannot be used: {error.message}") from None
 
-    async def _ask(self, url: str, conditions: Mapping[str, str]) -> Answer:
+    async def _ask(self, url: str, conditions: Mapping[str, str]) -> Response:
         headers = {"User-Agent": self._user_agent, **conditions}
         try:
             return await self._client.request(
