@@ -13,7 +13,7 @@ from PIL import Image
 from sqlalchemy import select
 
 from longtake import Engine
-from longtake.adapters.decoder.decoders import Decoders
+from longtake.adapters.decoder.pool import DecoderPool
 from longtake.capabilities.media.cloudflare import CloudflareFrames
 from longtake.capabilities.media.mirror import MIRROR_LANE
 from longtake.capabilities.media.previews import PREVIEW_LANE, Previews
@@ -105,7 +105,7 @@ class PictureStage(Stage):
     def __init__(self, database: Database, removable: Removable) -> None:
         super().__init__(database, removable.storage)
         self.removable = removable
-        self.decoders = Decoders(1)
+        self.decoders = DecoderPool(1)
         self.zone = Source()
         self.mirror_kind = self.kind
         self.declare()
