@@ -23,7 +23,7 @@ from longtake.adapters.decoder import child
 from longtake.adapters.decoder.pictures import load_decoders
 child.limit_process()
 load_decoders()
-child.open_nothing_more()
+child.deny_new_files()
 try:
     {attempt}
 except OSError as error:

@@ -29,7 +29,7 @@ def limit_process() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
 
 
-def open_nothing_more() -> None:
+def deny_new_files() -> None:
     """Forbid to open files and sockets. Those that are open stay open.
 
     On systems without seccomp only the limit holds, and only until an open file is closed.
@@ -57,7 +57,7 @@ def main() -> None:
     from longtake.adapters.decoder.pictures import decode, load_decoders  # noqa: PLC0415
 
     load_decoders()
-    open_nothing_more()
+    deny_new_files()
     while (message := receive(source)) is not None:
         request, whole = message
         limit_processor_time(request.pop("processor_seconds"))

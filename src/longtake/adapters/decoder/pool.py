@@ -86,7 +86,7 @@ class DecoderPool:
         while self._waiting:
             self._waiting.popleft().finish(DecodersBusy("The decoders have been closed."))
         idle, self._idle = self._idle, []
-        await asyncio.gather(*(decoder.end() for decoder in idle))
+        await asyncio.gather(*(decoder.kill() for decoder in idle))
 
     # -- files in memory, several at a time ----------------------------------------------------------------------
 
@@ -190,4 +190,4 @@ class DecoderPool:
             if decoder.reusable:
                 self._idle.append(decoder)
             else:
-                await decoder.end()
+                await decoder.kill()

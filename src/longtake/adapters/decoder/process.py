@@ -91,17 +91,17 @@ class DecoderProcess:
             while "read" in header:
                 self._write(*await parts.read(int(header["read"]), int(header["length"])))
                 header, body = await self._read()
-            made = _made(header, body, parts.bytes_read)
+            result = _read_result(header, body, parts.bytes_read)
         except (asyncio.IncompleteReadError, ConnectionError, ValueError, KeyError, TypeError) as error:
             raise DecoderFailed(await self._failure(error)) from error
         self._answered += 1
-        if parts.trouble is not None:
-            raise parts.trouble
-        if isinstance(made, MediaRefused):
-            raise made
-        return made
+        if parts.error is not None:
+            raise parts.error
+        if isinstance(result, MediaRefused):
+            raise result
+        return result
 
-    async def end(self) -> None:
+    async def kill(self) -> None:
         """Kill the process. It holds nothing worth waiting for."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
@@ -143,7 +143,7 @@ class _Parts:
     def __init__(self, source: FileSource) -> None:
         self._source = source
         self.bytes_read = 0
-        self.trouble: LongtakeError | None = None
+        self.error: LongtakeError | None = None
 
     async def read(self, offset: int, length: int) -> tuple[dict[str, Any], bytes]:
         if not (0 <= offset < self._source.size and 0 < length <= min(BLOCK, self._source.size - offset)):
@@ -152,13 +152,13 @@ class _Parts:
             part = await self._source.read(offset, length)
         except LongtakeError as error:
             # The child fails in its own way; after that the caller gets the real error.
-            self.trouble = error
+            self.error = error
             return {"ok": False}, b""
         self.bytes_read += len(part)
         return {"ok": True}, part
 
 
-def _made(header: dict[str, Any], body: bytes, bytes_read: int) -> DecodeResult | MediaRefused:
+def _read_result(header: dict[str, Any], body: bytes, bytes_read: int) -> DecodeResult | MediaRefused:
     if "refused" in header:
         return MediaRefused(str(header["sentence"])[:300], hint="", reason=str(header["refused"])[:40])
     facts, cut = header["made"], int(header["placeholder"])
