@@ -82,7 +82,7 @@ class Callbacks:
         if task.callback_url and not task.called_back and not math.isinf(task.seconds):
             self._client.start(self._report_end(task))
 
-    async def send(self, task: Task, kind: str = "end") -> int:
+    async def send(self, task: Task, kind: str) -> int:
         """Post a duplicate, forged, early or unknown_task callback now; return the receiver's status."""
         content = self._content(task)
         data = content["data"]

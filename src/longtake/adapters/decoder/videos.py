@@ -15,6 +15,7 @@ from PIL import Image
 
 from longtake.adapters.decoder.pictures import (
     BinaryFile,
+    Decoded,
     MediaRejected,
     broken,
     check_size,
@@ -36,8 +37,6 @@ SHORT_SECONDS = 30.0
 QUARTER_TURN = 90
 #: How many times the pixels of the picture an enlarged frame may have before it is cropped.
 MOST_ENLARGED = 2
-
-Decoded = tuple[dict[str, Any], bytes, bytes]
 
 
 def of_video(request: dict[str, Any], file: BinaryFile) -> Decoded:
