@@ -13,17 +13,17 @@ GRAINS = 6
 
 def write_clip(path: Path, size: tuple[int, int], seconds: float, *, grain: float, faststart: bool) -> None:
     """Write a clip of which every frame has other noise; `grain` is its part of the picture."""
-    from longtake_sandbox.clips import film
+    from longtake_sandbox.clips import encode_clip
 
     frames = frames_of(path.name, size, int(seconds * FRAMES_A_SECOND), grain)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(film(frames, size, faststart=faststart))
+    path.write_bytes(encode_clip(frames, size, faststart=faststart))
 
 
 def frames_of(prompt: str, size: tuple[int, int], count: int, grain: float) -> Iterator[Image.Image]:
-    from longtake_sandbox.pictures import picture
+    from longtake_sandbox.pictures import draw_picture
 
-    drawn = picture(prompt, size)
+    drawn = draw_picture(prompt, size)
     grains = [Image.effect_noise(size, 40 + number).convert("RGB") for number in range(GRAINS)]
     scenes = [Image.blend(drawn, one, grain) for one in grains]
     width, height = size

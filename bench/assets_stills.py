@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from longtake.adapters.decoder.request import Wish
+    from longtake.adapters.decoder.protocol import DecodeRequest
 
 #: As the product asks its decoders; quality 1 of ffmpeg is what makes files of the same size as Pillow's 95.
 FILTER = "scale=960:540:force_original_aspect_ratio=increase,crop=960:540"
@@ -59,42 +59,42 @@ def spent() -> float:
 
 async def make_of_copies(folder: str, keys: list[str]) -> bytes:
     """Return the last of them."""
-    from longtake.adapters.decoder.decoders import Decoders
+    from longtake.adapters.decoder.pool import DecoderPool
     from longtake.adapters.storage import open_storage
     from longtake.capabilities.media.range_reader import StoredFile
     from longtake.settings import Settings
 
     storage = open_storage(Settings(storage_url=f"file:{folder}"))
-    decoders, picture = Decoders(1), b""
+    decoders, picture = DecoderPool(1), b""
     try:
         for key in keys:
-            picture = (await decoders.make(still(), await StoredFile.open(storage, key))).picture
+            picture = (await decoders.decode(still(), await StoredFile.open(storage, key))).picture
         return picture
     finally:
         await decoders.close()
 
 
 async def make_of_sources(urls: list[str]) -> None:
-    from longtake.adapters.decoder.decoders import Decoders
+    from longtake.adapters.decoder.pool import DecoderPool
     from longtake.adapters.net import HttpClient
     from longtake.capabilities.media.range_reader import opened_source
     from longtake.capabilities.media.spool import Spools
 
-    client, decoders, spools = HttpClient(allowed_addresses=["loopback"]), Decoders(1), Spools()
+    client, decoders, spools = HttpClient(allowed_addresses=["loopback"]), DecoderPool(1), Spools()
     try:
         for url in urls:
             async with opened_source(client, url, {}, spools) as file:
-                await decoders.make(still(), file)
+                await decoders.decode(still(), file)
     finally:
         await decoders.close()
         await client.close()
 
 
-def still() -> "Wish":
-    from longtake.adapters.decoder.request import Wish
+def still() -> "DecodeRequest":
+    from longtake.adapters.decoder.protocol import DecodeRequest
     from longtake.capabilities.media import thumbnail_maker
 
-    return Wish(
+    return DecodeRequest(
         "still",
         "video/mp4",
         thumbnail_maker.WIDTH,

@@ -1,7 +1,7 @@
-"""Questions that are asked in the same moment, made one.
+"""Loads of single keys at the same moment, combined into one batch.
 
-A worker begins a hundred jobs at once, and each asks for its row: that is one question to the database, not a hundred
-times a thread, a transaction and its round trips.
+A worker starts a hundred jobs at once, and each loads its row. A batch loader makes that one read of the database
+instead of a hundred threads, transactions and round trips.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Gathered(Generic[K, V]):
-    """Asks by key; the function is given all keys of one turn of the event loop, each once."""
+class BatchLoader(Generic[K, V]):
+    """Loads values by key. The function gets all keys of one turn of the event loop, once each."""
 
     def __init__(self, function: Callable[[Sequence[K]], Awaitable[Mapping[K, V]]]) -> None:
         self._function = function
-        self._gathering: tuple[dict[K, None], asyncio.Task[Mapping[K, V]]] | None = None
+        self._batch: tuple[dict[K, None], asyncio.Task[Mapping[K, V]]] | None = None
 
-    async def ask(self, key: K) -> V | None:
-        """Return what there is under the key; None when there is nothing. An error reaches all who asked with us."""
-        if self._gathering is None:
+    async def load(self, key: K) -> V | None:
+        """Return the value of the key, or None. An error reaches every caller of the same batch."""
+        if self._batch is None:
             keys: dict[K, None] = {}
-            self._gathering = keys, asyncio.create_task(self._ask(keys))
-        keys, answering = self._gathering
+            self._batch = keys, asyncio.create_task(self._load(keys))
+        keys, loading = self._batch
         keys[key] = None
-        # One who is cancelled takes the answer from nobody else.
-        return (await asyncio.shield(answering)).get(key)
+        # A cancelled caller must not cancel the load of the others.
+        return (await asyncio.shield(loading)).get(key)
 
-    async def _ask(self, keys: Mapping[K, None]) -> Mapping[K, V]:
-        # A task begins in the turn after the one that made it: whoever asks from now on is in the next.
-        self._gathering = None
+    async def _load(self, keys: Mapping[K, None]) -> Mapping[K, V]:
+        # A task starts in the turn after the one that created it: from here on keys belong to the next batch.
+        self._batch = None
         return await self._function(list(keys))

@@ -1,4 +1,4 @@
-"""Time and identifiers, passed in wherever they matter so that tests decide them."""
+"""Clocks, passed in wherever time matters so that tests control it, and identifiers."""
 
 import os
 import time
@@ -8,13 +8,13 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What time it is, and how much of it has passed."""
+    """Tells the time, and measures how much of it has passed."""
 
     def now(self) -> datetime:
         """Return the wall clock's time, in UTC. It may jump."""
 
     def monotonic(self) -> float:
-        """Return seconds that only ever grow, for measuring how long something took."""
+        """Return seconds that never go back, for measuring durations."""
 
 
 class SystemClock:
@@ -30,10 +30,10 @@ class SystemClock:
 
 
 def new_id() -> str:
-    """Return a UUIDv7: ids made later sort later, so new rows go to the end of every index.
+    """Return a UUIDv7. Later ids sort later, so new rows go to the end of every index.
 
-    The 12 bits after the milliseconds hold the fraction of the millisecond, so that ids made by one process in quick
-    succession keep their order.
+    The 12 bits after the milliseconds hold the fraction of the millisecond, so that ids that one process makes in quick
+    succession stay in order.
     """
     milliseconds, rest = divmod(time.time_ns(), 1_000_000)
     fraction = (rest << 12) // 1_000_000

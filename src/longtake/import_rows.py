@@ -1,6 +1,7 @@
-"""Rows of files that list what to bring in, CSV or JSON Lines, one at a time: a file of any size takes no more memory.
+"""Rows of import files, CSV or JSON Lines, read one at a time, so that memory does not grow with the file.
 
-A row that is wrong is told by its line and keeps no other out; only a file that cannot be understood at all is refused.
+An invalid row is reported with its line number and does not stop the others. Only a file without a valid header is
+refused as a whole.
 """
 
 from __future__ import annotations
@@ -14,26 +15,26 @@ from typing import Any, NoReturn, TextIO
 
 from longtake.errors import ImportFileInvalid
 
-#: Far more than any good row has; what is longer is not kept in memory.
+#: Far longer than any valid row. Longer lines are not kept in memory.
 LONGEST_LINE = 100_000
 SHOWN = 200
-#: What `errors="surrogateescape"` makes of bytes that are not UTF-8.
+#: The characters that `errors="surrogateescape"` makes of bytes that are not UTF-8.
 _NO_TEXT = re.compile("[\udc80-\udcff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What rows may have: names, of which `one_of` must be in a header, and both in words for whoever is refused."""
+    """The columns that rows may have. A header needs one of `one_of`; `expected` lists the columns in errors."""
 
     names: tuple[str, ...]
     one_of: frozenset[str]
-    wanted: str
+    expected: str
     hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row, what stands in it, and where it ends."""
+    """A row: the number of its last line, and its cells."""
 
     number: int
     cells: dict[str, Any]
@@ -41,20 +42,20 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that cannot be read, and why."""
+    """An invalid row: the number of its last line, and the reason."""
 
     number: int
     reason: str
 
 
 class LineInvalid(ValueError):
-    """A line that is no text; those after it can be read."""
+    """A line is invalid. The lines after it can be read."""
 
 
 class BoundedLines:
-    """The lines of an open file; one that is too long or no text is raised, and reading goes on after it.
+    """Iterates over the lines of an open file; raises LineInvalid for one that is too long or not UTF-8, then goes on.
 
-    Open it with `errors="surrogateescape"` and `newline=""`.
+    Open the file with `errors="surrogateescape"` and `newline=""`.
     """
 
     def __init__(self, text: TextIO) -> None:
@@ -77,7 +78,7 @@ class BoundedLines:
 
 
 class _Numbered:
-    """Counts lines, also those that cannot be read, which csv's own count leaves out."""
+    """Counts lines, including invalid ones, which csv's own count leaves out."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._lines = iter(lines)
@@ -97,7 +98,7 @@ class _Numbered:
 
 
 def read_csv(lines: Iterable[str], columns: Columns) -> Iterator[Row | BadRow]:
-    """Yield the rows below a header. Raises ImportFileInvalid when there is none that can be understood."""
+    """Yield the rows below a header. Raises ImportFileInvalid if the header is missing or invalid."""
     numbered = _Numbered(lines)
     reader = csv.reader(numbered, strict=True)
     header = _header(reader, columns)
@@ -108,8 +109,8 @@ def read_csv(lines: Iterable[str], columns: Columns) -> Iterator[Row | BadRow]:
         except StopIteration:
             return
         except (csv.Error, LineInvalid) as error:
-            # An open quote swallows lines: whoever mends it looks for where it began.
-            begun = f" The row begins in line {before + 1}." if numbered.number > before + 1 else ""
+            # An open quote swallows lines, so the error also names the line where the row starts.
+            begun = f" The row starts in line {before + 1}." if numbered.number > before + 1 else ""
             reason = f"It is not CSV: {error}." if isinstance(error, csv.Error) else str(error)
             yield BadRow(numbered.number, reason + begun)
             continue
@@ -121,7 +122,7 @@ def read_csv(lines: Iterable[str], columns: Columns) -> Iterator[Row | BadRow]:
 
 
 def read_json_lines(lines: Iterable[str], columns: Columns) -> Iterator[Row | BadRow]:
-    """Yield the objects, one a line."""
+    """Yield the objects, one per line."""
     numbered = _Numbered(lines)
     while True:
         try:
@@ -143,10 +144,10 @@ def _header(reader: Iterable[list[str]], columns: Columns) -> list[str]:
     twice = sorted({name for name in header if header.count(name) > 1})
     if header and not unknown and not twice and columns.one_of & set(header):
         return header
-    told = f"has the columns {', '.join(header)[:SHOWN]!r}" if header else "is empty"
+    found = f"has the columns {', '.join(header)[:SHOWN]!r}" if header else "is empty"
     if unknown or twice:
-        told += f", of which {_named(unknown or twice)} {'is not known' if unknown else 'stands there twice'}"
-    raise ImportFileInvalid(f"The first line {told}; wanted are {columns.wanted}.", hint=columns.hint)
+        found += f", of which {_named(unknown or twice)} {'is not known' if unknown else 'appears twice'}"
+    raise ImportFileInvalid(f"The first line {found}. Expected: {columns.expected}.", hint=columns.hint)
 
 
 def _cells(line: str, columns: Columns) -> dict[str, Any]:
@@ -157,9 +158,9 @@ def _cells(line: str, columns: Columns) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise LineInvalid(f"It is not JSON: {str(error)[:SHOWN].rstrip('.')}.") from None
     if not isinstance(found, dict):
-        raise LineInvalid("It is not an object in braces.")
+        raise LineInvalid("It is not a JSON object.")
     if unknown := sorted(found.keys() - set(columns.names)):
-        raise LineInvalid(f"It has {_named(unknown)}, which is not known; wanted are {columns.wanted}.")
+        raise LineInvalid(f"It has {_named(unknown)}, which is not known. Expected: {columns.expected}.")
     for name, value in found.items():
         if not (value is None or isinstance(value, str | int)):
             raise LineInvalid(f"Its {name} is neither text nor a whole number.")
@@ -169,12 +170,12 @@ def _cells(line: str, columns: Columns) -> dict[str, Any]:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise LineInvalid("It has a name twice.")
+        raise LineInvalid("It has a duplicate name.")
     return found
 
 
 def _refuse(word: str) -> NoReturn:
-    raise LineInvalid(f"It has {word}, which is not a number in JSON.")
+    raise LineInvalid(f"It has {word}, which is not a JSON number.")
 
 
 def _named(names: Sequence[str]) -> str:

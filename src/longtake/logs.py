@@ -1,7 +1,7 @@
-"""Log lines: one shape for Longtake and for every library, with whose work it was, and without secrets.
+"""Logging: one format for Longtake and all libraries, with the request or job, and without secrets.
 
-`log_context` says whose work is being done: the web layer sets the request_id, the worker job_id and job_kind. One
-`ContextVar.set` is all it takes, so a worker can afford it for every job::
+`log_context` holds the fields that every line gets: the web layer sets request_id, the worker job_id and job_kind. It
+costs one `ContextVar.set`, so a worker can afford it for every job::
 
     token = log_context.set({"job_id": job.id, "job_kind": job.kind})
 """
@@ -26,7 +26,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 log_context: ContextVar[Mapping[str, str]] = ContextVar("log_context", default=MappingProxyType({}))
 
-# Libraries that install handlers of their own, or are chatty below a level at which they still say what matters.
+# The lowest level of libraries that install their own handlers or are noisy below it.
 _LIBRARY_LEVELS = {
     "uvicorn": logging.INFO,
     "uvicorn.error": logging.INFO,
@@ -35,14 +35,14 @@ _LIBRARY_LEVELS = {
     "alembic": logging.WARNING,
     "asyncio": logging.WARNING,
 }
-# All but line feed and tab: a value must not be able to forge lines or to steer a terminal.
+# All but line feed and tab: a value must not forge lines or control a terminal.
 _CONTROL_CHARACTERS = {code: f"\\x{code:02x}" for code in [*range(9), *range(11, 32), *range(127, 160)]}
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _ONE_LINE = _CONTROL_CHARACTERS | {9: "\\t", 10: "\\n"}
 
 
 def configure_logs(log_format: LogFormat, level: LogLevel, stream: TextIO | None = None) -> None:
-    """Send every log line of this process to `stream`; None is whatever sys.stderr is when a line is written."""
+    """Send every log line of this process to `stream`. None means the sys.stderr at the time of writing."""
     output = Output(stream)
     if log_format == "auto":
         log_format = "human" if output.is_terminal() else "json"
@@ -50,7 +50,7 @@ def configure_logs(log_format: LogFormat, level: LogLevel, stream: TextIO | None
     processors: list[Processor] = [
         add_context,
         structlog.processors.StackInfoRenderer(),
-        # Plain text: never with local variables, which hold what nobody meant to log.
+        # Plain text, never with local variables: they may hold secrets.
         structlog.processors.format_exc_info,
         redact,
         structlog.processors.add_log_level,
@@ -68,23 +68,23 @@ def configure_logs(log_format: LogFormat, level: LogLevel, stream: TextIO | None
 
 
 def add_context(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """Whose work it is; what the caller says itself comes first."""
+    """Add the fields of `log_context`. The caller's own fields take precedence."""
     context = log_context.get()
     return {**context, **event} if context else event
 
 
 def redact(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """Nothing secret and nothing but plain data goes further; tracebacks are text by now."""
+    """Mask secrets and reduce all values to plain data. Tracebacks are text by now."""
     return {name: redact_value(name, value) for name, value in event.items()}
 
 
 def render_json(_logger: Any, _method: str, event: EventDict) -> str:
-    """One object on one line, what everybody reads first in front."""
+    """Return the event as one line of JSON, with timestamp, level and event first."""
     line = {"timestamp": event.pop("timestamp"), "level": event.pop("level"), "event": event.pop("event"), **event}
     try:
         return orjson.dumps(line, default=str, option=orjson.OPT_UTC_Z).decode()
     except orjson.JSONEncodeError:
-        # Half a surrogate pair, or a number beyond 64 bits: rare, and no reason to lose the line.
+        # A lone surrogate, or a number beyond 64 bits. Rare, but no reason to lose the line.
         return json.dumps(line, default=str)
 
 
@@ -101,24 +101,24 @@ def _human_renderer(*, colors: bool) -> Processor:
 
 
 class Output:
-    """Where lines go. A line that cannot be written is dropped: logging never stops the work."""
+    """Writes lines to a stream. A line that cannot be written is dropped: logging never stops the work."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
 
     def is_terminal(self) -> bool:
-        """Whether a person is likely to be reading."""
+        """Return whether the stream is a terminal."""
         stream = self._stream or sys.stderr
         return stream is not None and not stream.closed and stream.isatty()
 
     def write(self, line: str) -> None:
-        """Write the line in one piece, so that lines of several threads do not mix."""
+        """Write the line in one piece, so that lines of several threads do not interleave."""
         stream = self._stream or sys.stderr
         try:
             try:
                 stream.write(line + "\n")
             except UnicodeEncodeError:
-                # As JSON writes it, so that a JSON line stays one.
+                # Escaped as in JSON, so that a JSON line stays valid.
                 stream.write(_NOT_ASCII.sub(lambda match: json.dumps(match[0])[1:-1], line) + "\n")
             stream.flush()
         except (OSError, ValueError, AttributeError):
@@ -130,7 +130,7 @@ class Output:
 
 
 class StandardLibraryHandler(logging.Handler):
-    """Records of the standard library's logging, through the same processors to the same place."""
+    """Sends records of the standard library's logging through the same processors to the same output."""
 
     def __init__(self, processors: list[Processor], output: Output) -> None:
         super().__init__()
@@ -138,13 +138,13 @@ class StandardLibraryHandler(logging.Handler):
         self._output = output
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the record; one that cannot be formatted is named without its arguments, which may be secret."""
+        """Write the record. If it cannot be formatted, write its logger's name, but not its arguments."""
         event: MutableMapping[str, Any] = {"logger": record.name}
         try:
             event["event"] = record.getMessage()
             event["exc_info"] = record.exc_info
             self._output.write(self._render(record.levelname.lower(), event))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the library that logs is not to blame
+        except Exception as error:  # noqa: BLE001 - logging must not raise into the library that logs
             event = {
                 "logger": record.name,
                 "event": "a log record could not be formatted",

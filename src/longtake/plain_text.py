@@ -1,15 +1,15 @@
-"""Text that people and other programs send us: bounded, and without anything that a reader cannot see."""
+"""Checks of text from users and other programs: bounded, and without invisible characters."""
 
 import re
 
 from longtake.errors import InvalidText
 
-#: Control characters other than tab and line ends, and halves of characters, which no database can hold.
+#: Control characters other than tab and line ends, and lone surrogates, which no database can store.
 _REFUSED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def check_plain_text(name: str, text: str, *, most: int, least: int = 0) -> str:
-    """Return the text as it is, or refuse it; the sentence names the field, never the text."""
+    """Return the text unchanged, or raise InvalidText. The error names the field, never the text."""
     if len(text) < least:
         raise InvalidText(f"{name} must not be empty.", field=name)
     if len(text) > most:
@@ -17,12 +17,12 @@ def check_plain_text(name: str, text: str, *, most: int, least: int = 0) -> str:
     if found := _REFUSED.search(text):
         raise InvalidText(
             f"{name} has a control character (U+{ord(found.group()):04X}) at position {found.start()}.",
-            hint="Only tabs and line ends are allowed besides letters, digits and signs.",
+            hint="Of all control characters only tabs and line breaks are allowed.",
             field=name,
         )
     return text
 
 
 def clean_plain_text(text: str, *, most: int) -> str:
-    """Return what can be kept of a text that came from outside and cannot be sent back for correction."""
+    """Return the text cut to `most` characters, with invalid ones replaced, for sources that cannot correct it."""
     return _REFUSED.sub("\N{REPLACEMENT CHARACTER}", text)[:most]

@@ -1,7 +1,6 @@
-"""What must never be printed: passwords, tokens and keys, wherever they turn up.
+"""Masks passwords, tokens and keys in logs, in error messages and in `longtake settings`.
 
-Used for logs, for error messages and by `longtake settings`. Masking too much costs a little reading;
-masking too little cannot be undone, so in doubt a value is masked.
+In doubt a value is masked: masking too much costs some readability, masking too little cannot be undone.
 """
 
 import datetime
@@ -21,13 +20,13 @@ _SECRET_WORDS = frozenset((
 _SECRET_PHRASES = ("api_key", "private_key", "access_key", "secret_key", "signing_key", "encryption_key")
 _WORD_BOUNDARY = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])")
 
-# Most texts hold nothing of the kind; plain searches spare them the substitutions below.
+# Most texts contain no secret; these plain searches spare them the regular expressions below.
 _SUSPICIOUS = (
     "://", "bearer", "passw", "pwd", "passphrase", "secret", "token", "authori", "cookie", "credential", "key", "sig",
     "jwt", "dsn",
 )  # fmt: skip
-# Possessive and bounded repetitions: the time taken must not explode on a text made to do so.
-# Up to the last @ before the path. In a database address an unescaped / may be part of the password.
+# Possessive and bounded repetitions, so that a hostile text cannot cause catastrophic backtracking.
+# Up to the last @ before the path. In a database URL an unescaped / may be part of the password.
 _WEB_PASSWORD = re.compile(r"(\b(?:https?|wss?)://[^\s:/?#@]*+):[^\s/?#]{0,2000}@", re.IGNORECASE)
 _OTHER_PASSWORD = re.compile(
     r"((?<![a-z0-9+.-])(?!https?:|wss?:)[a-z][a-z0-9+.-]*+://[^\s:/?#@]*+):\S{0,2000}@",
@@ -51,7 +50,7 @@ _MAXIMUM_DEPTH = 6
 
 @lru_cache(maxsize=4096)
 def names_a_secret(name: str) -> bool:
-    """Whether a value of this name is to be masked: `db_password`, `X-Api-Key`, `accessToken`; not `max_tokens`."""
+    """Return whether a value of this name is a secret: `db_password`, `X-Api-Key`, `accessToken`; not `max_tokens`."""
     words = [word.lower() for word in _WORD_BOUNDARY.split(name) if word]
     joined = "_".join(words)
     return not _SECRET_WORDS.isdisjoint(words) or any(phrase in joined for phrase in _SECRET_PHRASES)
@@ -69,7 +68,7 @@ def _mask_assignments(text: str) -> str:
 
 
 def redact_text(text: str) -> str:
-    """The text with passwords in URLs, bearer tokens, cookies and `password=…` masked."""
+    """Return the text with passwords in URLs, bearer tokens, cookies and `password=…` masked."""
     if "=" not in text and ":" not in text and "earer" not in text and "EARER" not in text:
         return text
     lowered = text.lower()
@@ -85,7 +84,7 @@ def redact_text(text: str) -> str:
 
 
 def redact_value(name: str, value: Any, depth: int = 0) -> Any:
-    """The value as it may be shown under this name; only plain JSON-like data comes out."""
+    """Return the value, safe to show under this name, as plain JSON-like data."""
     if value is None or isinstance(value, bool):
         return value
     if names_a_secret(name):
@@ -100,8 +99,8 @@ def redact_value(name: str, value: Any, depth: int = 0) -> Any:
         return {str(key): redact_value(str(key), item, depth + 1) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [redact_value(name, item, depth + 1) for item in value]
-    # Anything else would be turned into text later, past this point: do it here, and look at the text.
+    # Anything else would become text only after this point, so it becomes text here and is masked.
     try:
         return redact_text(str(value) if isinstance(value, BaseException) else repr(value))
-    except Exception:  # noqa: BLE001 - an object that cannot show itself must not stop whoever logs it
+    except Exception:  # noqa: BLE001 - an object with a broken repr must not break logging
         return f"<{type(value).__name__}>"

@@ -1,4 +1,4 @@
-"""The outside world in a box: a server that speaks the providers' wire contracts, draws, and fails on demand.
+"""A local stand-in for the providers: it speaks their wire contracts, draws media, and fails on demand.
 
-Nothing of Longtake is imported here, and nobody outside is ever called: only loopback addresses are fetched.
+This package imports nothing from Longtake and calls only loopback addresses.
 """

@@ -1,4 +1,4 @@
-"""Callbacks: a task's end is posted to the address its submit named, tried again a few times, and sometimes wrongly."""
+"""Callbacks that report a task's end, and the client they use, which calls loopback addresses only."""
 
 from __future__ import annotations
 
@@ -6,73 +6,113 @@ import asyncio
 import base64
 import hashlib
 import hmac
+import ipaddress
 import math
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import orjson
 
-from longtake_sandbox.outside import Caller, is_loopback
+from longtake_sandbox.exchange import Exchange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
-    from longtake_sandbox.box import Box
+    from longtake_sandbox.sandbox import Sandbox
     from longtake_sandbox.tasks import Task
 
+CONNECTIONS = 200
 LIMIT_SECONDS = 15.0
-#: Between the first try and each of the three that follow.
+#: The pauses after the first try and the next two; the fourth try is the last.
 RETRY_SECONDS = (0.5, 2.0, 5.0)
 DUPLICATES = 3
 UNKNOWN_TASK = "00000000000000000000000000000000"
 
 
-class Callbacks:
-    """Plans and sends callbacks; each family of tasks brings the shape of its own."""
+def is_loopback(url: str) -> bool:
+    """Return whether a URL points to this machine. Of all names only localhost counts; none is resolved."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        return parts.scheme in {"http", "https"} and (host == "localhost" or ipaddress.ip_address(host).is_loopback)
+    except ValueError:
+        return False
 
-    def __init__(self, box: Box) -> None:
-        self._box = box
-        self._caller = Caller()
-        self.shapes: dict[str, Callable[[Box, Task], dict[str, Any]]] = {}
+
+class LoopbackClient:
+    """An HTTP session, opened on first use, and the background work that uses it."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+        self._work: set[asyncio.Task[None]] = set()
+
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=CONNECTIONS)
+            self._session = aiohttp.ClientSession(connector=connector, trust_env=False)
+        return self._session
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run the coroutine in the background."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    async def close(self) -> None:
+        """Cancel the background work and close the session."""
+        for task in tuple(self._work):
+            task.cancel()
+        await asyncio.gather(*self._work, return_exceptions=True)
+        if self._session is not None:
+            await self._session.close()
+
+
+class Callbacks:
+    """Plans and sends callbacks. `shapes` holds the function that builds the body for each family of tasks."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self._client = LoopbackClient()
+        self.shapes: dict[str, Callable[[Sandbox, Task], dict[str, Any]]] = {}
 
     def plan(self, task: Task) -> None:
-        """See to it that a task's end is told, if somebody wants to hear of it."""
+        """Send a callback when the task ends, if it has a callback URL and a finite duration."""
         if task.callback_url and not task.called_back and not math.isinf(task.seconds):
-            self._caller.start(self._tell_end(task))
+            self._client.start(self._report_end(task))
 
-    async def send(self, task: Task, kind: str = "end") -> int:
-        """Post a callback that should not be: duplicate, forged, early, unknown_task; return the receiver's status."""
+    async def send(self, task: Task, kind: str) -> int:
+        """Post a duplicate, forged, early or unknown_task callback now; return the receiver's status."""
         content = self._content(task)
         data = content["data"]
         if kind == "unknown_task":
             data["taskId"] = UNKNOWN_TASK
         if kind in {"early", "forged"}:
-            lie = {
-                "resultUrls": ["http://127.0.0.1:9/forged.png" if kind == "forged" else f"{self._box.url}/files/early"]
-            }
+            url = "http://127.0.0.1:9/forged.png" if kind == "forged" else f"{self._sandbox.url}/files/early"
+            lie = {"resultUrls": [url]}
             data.update(state="success", resultJson=orjson.dumps(lie).decode(), info=lie)
             content.update(code=200, msg="success")
-        return await self._post(task, content, kind, key=None if kind == "forged" else self._box.options.webhook_key)
+        key = None if kind == "forged" else self._sandbox.options.webhook_key
+        return await self._post(task, content, kind, key=key)
 
     async def close(self) -> None:
-        """Send nothing more."""
-        await self._caller.close()
+        """Cancel all callbacks."""
+        await self._client.close()
 
-    async def _tell_end(self, task: Task) -> None:
-        await self._tell(task)
+    async def _report_end(self, task: Task) -> None:
+        await self._wait_and_send(task)
         task.called_back = True
-        self._box.journal.write(task)
+        self._sandbox.journal.write(task)
 
-    async def _tell(self, task: Task) -> None:
-        from longtake_sandbox.exchange import Exchange  # noqa: PLC0415 - that module needs the box
-
+    async def _wait_and_send(self, task: Task) -> None:
         exchange = Exchange(task.provider, "callback", task.callback_url)
         exchange.about(task)
-        fault = self._box.faults.choose(exchange)
+        fault = self._sandbox.faults.choose(exchange)
         if fault and fault.kind == "early":
             await self.send(task, "early")
-        while not task.ended(self._box.now()):  # noqa: ASYNC110 - the end is a time, not an event
-            await asyncio.sleep(max(task.ends_at - self._box.now(), 0.02))
+        while not task.ended(self._sandbox.now()):  # noqa: ASYNC110 - the end is a time, not an event
+            await asyncio.sleep(max(task.ends_at - self._sandbox.now(), 0.02))
         if fault:
             await asyncio.sleep(fault.delay)
         if fault and fault.kind == "drop":
@@ -81,41 +121,41 @@ class Callbacks:
             await self.send(task, "forged")
             return
         for number in range(DUPLICATES if fault and fault.kind == "duplicate" else 1):
-            await self._send_until_heard(task, "duplicate" if number else "")
+            await self._send_with_retries(task, "duplicate" if number else "")
 
-    async def _send_until_heard(self, task: Task, fault: str) -> None:
+    async def _send_with_retries(self, task: Task, fault: str) -> None:
         for pause in (*RETRY_SECONDS, None):
-            status = await self._post(task, self._content(task), fault, key=self._box.options.webhook_key)
+            status = await self._post(task, self._content(task), fault, key=self._sandbox.options.webhook_key)
             if 200 <= status < 300 or pause is None:  # noqa: PLR2004 - the range of success
                 return
             await asyncio.sleep(pause)
 
     def _content(self, task: Task) -> dict[str, Any]:
-        return self.shapes[task.family](self._box, task)
+        return self.shapes[task.family](self._sandbox, task)
 
     async def _post(self, task: Task, content: dict[str, Any], fault: str, *, key: str | None) -> int:
-        call = self._box.calls.arrived(task.provider, "callback", "POST", task.callback_url)
+        call = self._sandbox.calls.arrived(task.provider, "callback", "POST", task.callback_url)
         call.task, call.prompt, call.model, call.fault = task.id, task.prompt, task.model, fault
         status = 0
         if is_loopback(task.callback_url):
             limit = aiohttp.ClientTimeout(total=LIMIT_SECONDS)
             headers = {"Content-Type": "application/json", **self._signature(content, key)}
             try:
-                async with self._caller.session.post(
+                async with self._client.session.post(
                     task.callback_url, data=orjson.dumps(content), headers=headers, timeout=limit, allow_redirects=False
                 ) as response:
                     status = response.status
             except (aiohttp.ClientError, TimeoutError):
                 status = 0
         call.answered(status)
-        self._box.report(call)
+        self._sandbox.report(call)
         return status
 
     def _signature(self, content: dict[str, Any], key: str | None) -> dict[str, str]:
-        """Sign id and time, as KIE does: not the body. Without a right key it is signed with a wrong one."""
-        if not self._box.options.webhook_key:
+        """Sign the id and the time, not the body, as KIE does. With `key` None the signature is forged."""
+        if not self._sandbox.options.webhook_key:
             return {}
-        timestamp = str(int(self._box.now()))
+        timestamp = str(int(self._sandbox.now()))
         message = f"{content['data']['taskId']}.{timestamp}".encode()
-        made = hmac.new((key or "a key of somebody else").encode(), message, hashlib.sha256).digest()
+        made = hmac.new((key or "a wrong key").encode(), message, hashlib.sha256).digest()
         return {"X-Webhook-Timestamp": timestamp, "X-Webhook-Signature": base64.b64encode(made).decode()}

@@ -1,4 +1,4 @@
-"""The log of every call: what came in, and what was answered; callbacks that went out are in it too."""
+"""The log of all calls: requests that came in with their answers, and callbacks that went out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Call:
-    """One call. It is logged when it arrives; status 0 says that it has no answer yet, or never got one."""
+    """One call, logged when it arrives. Status 0: no answer yet, or none at all."""
 
     sequence: int
     at: float
@@ -22,7 +22,7 @@ class Call:
     route: str
     method: str
     path: str
-    #: Decoded, and without keys.
+    #: Decoded, without keys.
     query: str = ""
     task: str = ""
     reference: str = ""
@@ -31,11 +31,11 @@ class Call:
     status: int = 0
     fault: str = ""
     milliseconds: float = 0.0
-    #: When it ended, by the clock of ``monotonic``: two calls overlap if each began before the other's end.
+    #: The end, on the clock of ``monotonic``. Two calls overlap if each began before the other's end.
     monotonic_end: float = 0.0
 
     def answered(self, status: int) -> None:
-        """Note the answer and how long it took."""
+        """Record the answer's status and the time it took."""
         self.status = status
         self.monotonic_end = time.monotonic()
         self.milliseconds = round((self.monotonic_end - self.monotonic) * 1000, 3)
@@ -48,21 +48,21 @@ CALL_FIELDS = tuple(one.name for one in fields(Call))
 
 
 class CallLog:
-    """The last calls, in the order of their arrival; the oldest make room."""
+    """The last `size` calls, in the order of their arrival."""
 
     def __init__(self, size: int) -> None:
         self._calls: deque[Call] = deque(maxlen=size)
         self.last = 0
 
     def arrived(self, provider: str, route: str, method: str, path: str, query: str = "") -> Call:
-        """Log a call that has no answer yet."""
+        """Log a call and return its entry, to be completed with the answer."""
         self.last += 1
         call = Call(self.last, time.time(), time.monotonic(), provider, route, method, path, query)
         self._calls.append(call)
         return call
 
     def find(self, since: int = 0, path: str = "", query: str = "", **equal: str) -> list[Call]:
-        """Return calls after ``since`` whose path and query contain these and whose fields have the given values."""
+        """Return the calls after ``since`` that contain this path and query and have these field values."""
         wanted = {name: value for name, value in equal.items() if value}
         found = [
             call
@@ -74,13 +74,13 @@ class CallLog:
         return found[::-1]
 
     def summary(self) -> list[dict[str, Any]]:
-        """Count the remembered calls by provider, route, status and fault."""
+        """Count the logged calls by provider, route, status and fault."""
         counts = Counter((call.provider, call.route, call.status, call.fault) for call in self._calls)
         names = ("provider", "route", "status", "fault")
         return [{**dict(zip(names, group, strict=True)), "count": count} for group, count in sorted(counts.items())]
 
     def clear(self) -> None:
-        """Forget all calls; their numbers go on."""
+        """Forget all calls. Numbering continues."""
         self._calls.clear()
 
     def _after(self, since: int) -> Iterator[Call]:

@@ -1,4 +1,4 @@
-"""Short real clips from prompts: H.264 in MP4, with the index in front of the pictures or behind them."""
+"""Short clips drawn from prompts: H.264 in MP4, with the index before or after the frames."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import av
 from PIL import Image, ImageDraw
 
-from longtake_sandbox.pictures import digest, picture, size_of
+from longtake_sandbox.pictures import digest, draw_picture, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,21 +20,21 @@ LONG_SIDE = 640
 SHORTEST_SECONDS = 2
 
 
-def clip(prompt: str, ratio: str, *, faststart: bool, references: tuple[bytes, ...] = ()) -> bytes:
-    """Draw a clip of 2 to 4 seconds, by the prompt."""
+def draw_clip(prompt: str, ratio: str, *, faststart: bool, references: tuple[bytes, ...] = ()) -> bytes:
+    """Draw a clip of 2 to 4 seconds from the prompt."""
     seed = digest(prompt)
     size = size_of(ratio, LONG_SIDE)
     count = FRAMES_PER_SECOND * (SHORTEST_SECONDS + seed[7] % 3)
-    return film(_frames(picture(prompt, size, references), count, seed), size, faststart=faststart)
+    return encode_clip(_frames(draw_picture(prompt, size, references), count, seed), size, faststart=faststart)
 
 
 def is_faststart(prompt: str, choice: str) -> bool:
-    """Say where the index of a prompt's clip is: ``half`` lets the prompt decide."""
+    """Return whether the index of a prompt's clip is in front. With ``half`` the prompt decides."""
     return choice == "yes" or (choice == "half" and digest(prompt)[8] % 2 == 0)
 
 
-def film(frames: Iterator[Image.Image], size: tuple[int, int], *, faststart: bool) -> bytes:
-    """Encode frames; a real file, because the index can be moved to the front only in one."""
+def encode_clip(frames: Iterator[Image.Image], size: tuple[int, int], *, faststart: bool) -> bytes:
+    """Encode frames. This needs a real file: FFmpeg moves the index to the front only there."""
     with tempfile.TemporaryDirectory(prefix="sandbox-clip-") as folder:
         path = Path(folder) / "clip.mp4"
         options = {"movflags": "faststart"} if faststart else {}
@@ -51,7 +51,7 @@ def film(frames: Iterator[Image.Image], size: tuple[int, int], *, faststart: boo
 
 
 def _frames(background: Image.Image, count: int, seed: bytes) -> Iterator[Image.Image]:
-    """Let a disc cross the picture, so that one frame differs from the next."""
+    """Yield frames on which a disc crosses the picture, so that each differs from the next."""
     width, height = background.size
     radius = height // 10
     colour = tuple(255 - value for value in seed[0:3])

@@ -1,4 +1,4 @@
-"""The knobs: what a test or a person asks of the sandbox itself, under addresses that begin with an underscore."""
+"""The sandbox's own routes: look at calls and tasks, change settings, faults and titles. Their paths start with /_."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from longtake_sandbox.bangumi import cover_url
 from longtake_sandbox.exchange import json_response
 from longtake_sandbox.faults import RuleBody
 from longtake_sandbox.options import MOST_TITLES, Limit
 
 if TYPE_CHECKING:
-    from longtake_sandbox.box import Box
+    from longtake_sandbox.sandbox import Sandbox
+    from longtake_sandbox.titles import Title
 
 LIMITS = ("submit_limit", "query_limit", "tmdb_limit")
 CALL_FILTERS = ("provider", "route", "task", "model", "reference", "method", "status", "fault")
 
 
-class Settings(BaseModel):
-    """What can be changed while the sandbox runs; what is left out stays. An empty limit takes it away."""
+class SettingsBody(BaseModel):
+    """Settings to change while the sandbox runs; fields left out stay. An empty string removes a limit."""
 
     model_config = ConfigDict(extra="forbid")
 
-    #: None takes a model's own duration away.
+    #: None removes a model's own duration.
     seconds: dict[str, Annotated[float, Field(ge=0)] | None] | None = None
     spread: float | None = Field(None, ge=0, le=1)
     keys: list[str] | None = None
@@ -39,7 +41,7 @@ class Settings(BaseModel):
 
 
 class CallbackBody(BaseModel):
-    """A callback to be sent now, about a task that has a callback address."""
+    """A callback to send now, for a task with a callback URL."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -47,14 +49,23 @@ class CallbackBody(BaseModel):
     kind: Literal["duplicate", "forged", "early", "unknown_task"] = "duplicate"
 
 
-class Control:
-    """The handlers of the knobs."""
+class CoverBody(BaseModel):
+    """The number of the picture to show as a title's cover and poster."""
 
-    def __init__(self, box: Box) -> None:
-        self._box = box
+    model_config = ConfigDict(extra="forbid")
+
+    bangumi_id: int
+    cover: int = Field(ge=0)
+
+
+class Control:
+    """The handlers of the sandbox's own routes."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
 
     def add_to(self, application: web.Application) -> None:
-        """Add all knobs to a server."""
+        """Add all routes to an application."""
         application.add_routes([
             web.get("/", self.describe),
             web.get("/_calls", self.list_calls),
@@ -68,49 +79,51 @@ class Control:
             web.get("/_settings", self.show_settings),
             web.post("/_settings", self.change_settings),
             web.post("/_callbacks", self.send_callback),
+            web.get("/_titles", self.list_titles),
+            web.post("/_titles", self.change_cover),
         ])  # fmt: skip
 
     async def describe(self, _request: web.Request) -> web.Response:
-        """Say what this is, and what it has done so far."""
-        tasks = sum(1 for _task in self._box.tasks)
+        """Name the sandbox, its counts and its control routes."""
+        tasks = sum(1 for _task in self._sandbox.tasks)
         knobs = ["/_calls", "/_calls/summary", "/_tasks", "/_faults", "/_settings", "/_callbacks", "/_titles"]
         return json_response(
-            {"name": "Longtake sandbox", "tasks": tasks, "calls": self._box.calls.last, "knobs": knobs}
+            {"name": "Longtake sandbox", "tasks": tasks, "calls": self._sandbox.calls.last, "knobs": knobs}
         )
 
     async def list_calls(self, request: web.Request) -> web.Response:
         query = request.query
         since = query.get("since", "0")
         if not since.isdecimal():
-            return wrong("since is the number of a call")
+            return refuse("since is the number of a call")
         filters = {name: query.get(name, "") for name in CALL_FILTERS}
-        calls = self._box.calls.find(int(since), query.get("path", ""), query.get("query", ""), **filters)
-        return json_response({"calls": [call.as_dict() for call in calls], "last": self._box.calls.last})
+        calls = self._sandbox.calls.find(int(since), query.get("path", ""), query.get("query", ""), **filters)
+        return json_response({"calls": [call.as_dict() for call in calls], "last": self._sandbox.calls.last})
 
     async def count_calls(self, _request: web.Request) -> web.Response:
-        return json_response({"counts": self._box.calls.summary(), "last": self._box.calls.last})
+        return json_response({"counts": self._sandbox.calls.summary(), "last": self._sandbox.calls.last})
 
     async def clear_calls(self, _request: web.Request) -> web.Response:
-        self._box.calls.clear()
-        return json_response({"last": self._box.calls.last})
+        self._sandbox.calls.clear()
+        return json_response({"last": self._sandbox.calls.last})
 
     async def list_tasks(self, _request: web.Request) -> web.Response:
-        now = self._box.now()
-        return json_response({"tasks": [task.as_dict(now) for task in self._box.tasks]})
+        now = self._sandbox.now()
+        return json_response({"tasks": [task.as_dict(now) for task in self._sandbox.tasks]})
 
     async def list_faults(self, _request: web.Request) -> web.Response:
-        return json_response({"rules": [rule.as_dict() for rule in self._box.faults.rules]})
+        return json_response({"rules": [rule.as_dict() for rule in self._sandbox.faults.rules]})
 
     async def add_fault(self, request: web.Request) -> web.Response:
         try:
             body = RuleBody.model_validate_json(await request.read())
         except ValidationError as error:
-            return refused(error)
-        return json_response(self._box.faults.add(body).as_dict(), 201)
+            return refuse_body(error)
+        return json_response(self._sandbox.faults.add(body).as_dict(), 201)
 
     async def remove_faults(self, request: web.Request) -> web.Response:
         number = request.match_info.get("number")
-        removed = self._box.faults.remove(int(number) if number else None)
+        removed = self._sandbox.faults.remove(int(number) if number else None)
         return json_response({"removed": removed}, 404 if number and not removed else 200)
 
     async def show_settings(self, _request: web.Request) -> web.Response:
@@ -118,15 +131,15 @@ class Control:
 
     async def change_settings(self, request: web.Request) -> web.Response:
         try:
-            body = Settings.model_validate_json(await request.read())
+            body = SettingsBody.model_validate_json(await request.read())
             given = {name: value for name, value in body.model_dump().items() if value is not None}
             for name in LIMITS:
                 if name in given:
                     given[name] = Limit.parse(given[name]) if given[name] else None
         except ValidationError as error:
-            return refused(error)
+            return refuse_body(error)
         except ValueError:
-            return wrong("a limit is COUNT/SECONDS, such as 20/10")
+            return refuse("a limit is COUNT/SECONDS, such as 20/10")
         self._change(given)
         return json_response(self._settings())
 
@@ -134,14 +147,47 @@ class Control:
         try:
             body = CallbackBody.model_validate_json(await request.read())
         except ValidationError as error:
-            return refused(error)
-        task = self._box.tasks.get(body.task)
+            return refuse_body(error)
+        task = self._sandbox.tasks.get(body.task)
         if task is None or not task.callback_url:
-            return wrong("there is no such task, or it named no callback address", 404)
-        return json_response({"status": await self._box.callbacks.send(task, body.kind)})
+            return refuse("there is no such task, or it named no callback address", 404)
+        return json_response({"status": await self._sandbox.callbacks.send(task, body.kind)})
+
+    async def list_titles(self, request: web.Request) -> web.Response:
+        """List the titles with the true answers about them, or `limit` of them after an id."""
+        after, limit = request.query.get("after", "0"), request.query.get("limit")
+        if not after.isdecimal() or not (limit is None or limit.isdecimal()):
+            return refuse("after is the bangumi_id of a title, limit a number of titles")
+        catalogue = self._sandbox.catalogue
+        titles = catalogue.after(int(after), None if limit is None else int(limit))
+        return json_response({"titles": [self._title(title) for title in titles], "total": len(catalogue.titles)})
+
+    async def change_cover(self, request: web.Request) -> web.Response:
+        try:
+            body = CoverBody.model_validate_json(await request.read())
+        except ValidationError as error:
+            return refuse_body(error)
+        title = self._sandbox.catalogue.title(body.bangumi_id)
+        if title is None:
+            return refuse("there is no such title", 404)
+        self._sandbox.covers.change(title.bangumi_id, body.cover, self._sandbox.now())
+        return json_response(self._title(title))
+
+    def _title(self, title: Title) -> dict[str, Any]:
+        return {
+            "bangumi_id": title.bangumi_id,
+            "names": title.names._asdict(),
+            "year": title.air_date.year,
+            "air_date": title.air_date.isoformat(),
+            "cover_url": cover_url(self._sandbox, title),
+            "cover": self._sandbox.covers.of(title.bangumi_id).number,
+            "kind": title.kind,
+            "tmdb_id": title.tmdb_id,
+            "tmdb_ids": title.tmdb_ids,
+        }
 
     def _change(self, given: dict[str, Any]) -> None:
-        options = self._box.options
+        options = self._sandbox.options
         if "seconds" in given:
             merged = {**options.seconds, **given["seconds"]}
             given["seconds"] = {name: value for name, value in merged.items() if value is not None}
@@ -152,7 +198,7 @@ class Control:
             setattr(options, name, getattr(changed, name))
 
     def _settings(self) -> dict[str, Any]:
-        options = self._box.options
+        options = self._sandbox.options
         return {
             "seconds": options.seconds, "spread": options.spread, "keys": len(options.keys),
             "instant": options.instant, "submit_limit": str(options.submit_limit or ""),
@@ -162,12 +208,12 @@ class Control:
         }  # fmt: skip
 
 
-def wrong(message: str, status: int = 400) -> web.Response:
-    """Refuse with a sentence."""
+def refuse(message: str, status: int = 400) -> web.Response:
+    """Return an error with a message."""
     return json_response({"error": message}, status)
 
 
-def refused(error: ValidationError) -> web.Response:
-    """Refuse a body, and say where it is wrong."""
+def refuse_body(error: ValidationError) -> web.Response:
+    """Return an error that names the invalid fields of a body."""
     problems = [{"at": ".".join(map(str, one["loc"])), "message": one["msg"]} for one in error.errors()]
-    return json_response({"error": "The body is not as it should be.", "problems": problems}, 400)
+    return json_response({"error": "The body is invalid.", "problems": problems}, 400)

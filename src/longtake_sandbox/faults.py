@@ -1,4 +1,4 @@
-"""Rules by which the sandbox misbehaves: which calls they concern, what happens to them, and how often."""
+"""Fault rules: which calls they match, what happens to those calls, and how often."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ Kind = Literal[
     "accept_then_hang",  # do the work, then say nothing until the client gives up
     "truncated",  # half the body under the whole body's length
     "endless",  # a body that does not end
-    "html",  # a page, status 200, instead of what was asked for
+    "html",  # a page with status 200 instead of the answer
     "garbage",  # JSON that is not JSON, or a JPEG that is no picture
     "empty",  # status 200 and no body
     "wrong_type",  # the right body under another content type (value)
     "missing",  # JSON without some fields (fields)
     "replace",  # JSON with other values (replace: path with dots -> value)
-    "unknown_state",  # a query answers a word nobody knows (value)
-    "backwards",  # a query answers "running" after it had told the end
+    "unknown_state",  # a query answers with an undocumented state (value)
+    "backwards",  # a query answers "running" after it reported the end
     "running",  # a submit whose task never ends; a query that says so
     "duplicate_id",  # a submit answers with the id of the task before
     "duplicate",  # a callback is sent three times
     "forged",  # a callback with a wrong signature and a lie in it
     "early",  # a callback that says the end before the end
 ]
-#: These do the work first, or change its answer.
+#: Kinds that do the work first, or change its answer.
 AFTERWARDS = {
     "accept_then_drop", "accept_then_hang", "truncated", "endless", "empty", "wrong_type", "missing", "replace",
 }  # fmt: skip
-#: These are up to whoever answers the call.
+#: Kinds that the endpoint itself carries out.
 INSIDE = {"delay", "unknown_state", "backwards", "running", "duplicate_id", "duplicate", "forged", "early"}
 
-#: What makes sense on some routes only.
+#: Kinds that make sense on some routes only.
 ROUTES = {
     "unknown_state": {"query"}, "backwards": {"query"}, "running": {"submit", "query"}, "duplicate_id": {"submit"},
     "duplicate": {"callback"}, "forged": {"callback"}, "early": {"callback"},
@@ -50,7 +50,7 @@ ROUTES = {
 
 
 class Match(BaseModel):
-    """Which calls a rule concerns; what is left out does not matter."""
+    """The calls that a rule concerns. An empty field matches every call."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -63,7 +63,7 @@ class Match(BaseModel):
     query_contains: str = ""
 
     def fits(self, exchange: Exchange) -> bool:
-        """Say whether a call is meant."""
+        """Return whether the call matches."""
         return (
             self.provider in {"", exchange.provider}
             and self.route in {"", exchange.route}
@@ -76,24 +76,24 @@ class Match(BaseModel):
 
 
 class Fault(BaseModel):
-    """What happens to a call."""
+    """What happens to a matching call."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Kind
-    #: HTTP status; a code alone is told inside a 200, as KIE does.
+    #: The HTTP status. A code without a status is sent inside a 200, as KIE does.
     status: int | None = Field(None, ge=200, le=599)
     code: int | None = None
     message: str = ""
     body: Literal["provider", "text", "html"] = "provider"
-    #: Seconds, ``date:SECONDS`` for a date that far ahead, or any text as it is.
+    #: Seconds, ``date:SECONDS`` for a date that far ahead, or any other text, sent unchanged.
     retry_after: int | float | str | None = None
-    #: Gemini's RetryInfo, such as ``38s``, and the quotaId of its QuotaFailure.
+    #: The retryDelay of Gemini's RetryInfo, such as ``38s``, and the quotaId of its QuotaFailure.
     retry_delay: str = ""
     quota_id: str = ""
     #: Seconds before anything else happens.
     delay: float = Field(0.0, ge=0)
-    #: Do the work before a status is answered: accepted, and told otherwise.
+    #: Do the work, then answer with the error all the same.
     after: bool = False
     value: str = ""
     fields: tuple[str, ...] = ()
@@ -113,7 +113,7 @@ class Fault(BaseModel):
 
 
 class RuleBody(BaseModel):
-    """A rule as it is posted. Without ``times`` and ``probability`` it holds until it is deleted."""
+    """A rule as posted. Without ``times`` and ``probability`` it applies to every match until it is deleted."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -121,13 +121,13 @@ class RuleBody(BaseModel):
     fault: Fault
     times: int | None = Field(None, ge=1)
     probability: float | None = Field(None, ge=0, le=1)
-    #: So many calls that fit are spared first.
+    #: How many matching calls to spare first.
     skip: int = Field(0, ge=0)
 
 
 @dataclass(slots=True)
 class Rule:
-    """A rule at work."""
+    """An active rule and its counts."""
 
     id: int
     body: RuleBody
@@ -135,7 +135,7 @@ class Rule:
     applied: int = 0
 
     def fits(self, exchange: Exchange) -> bool:
-        """Say whether the rule is about this call; about callbacks it must say so, since those go the other way."""
+        """Return whether the rule concerns this call. A callback must be named, because it goes the other way."""
         kind, match = self.body.fault.kind, self.body.match
         if exchange.route not in ROUTES.get(kind, {exchange.route}):
             return False
@@ -151,7 +151,7 @@ class Rule:
 
 
 class Faults:
-    """The rules, asked in the order in which they were made; the first that applies decides."""
+    """The rules in the order they were added. The first that applies decides."""
 
     def __init__(self, seed: int) -> None:
         self.rules: list[Rule] = []
@@ -159,19 +159,19 @@ class Faults:
         self._dice = random.Random(seed)
 
     def add(self, body: RuleBody) -> Rule:
-        """Let a rule count from now on."""
+        """Add a rule."""
         rule = Rule(next(self._numbers), body)
         self.rules.append(rule)
         return rule
 
     def remove(self, number: int | None = None) -> int:
-        """Remove one rule or all; return how many were removed."""
+        """Remove one rule, or all; return how many were removed."""
         before = len(self.rules)
         self.rules = [rule for rule in self.rules if number is not None and rule.id != number]
         return before - len(self.rules)
 
     def choose(self, exchange: Exchange) -> Fault | None:
-        """Return what happens to a call, if anything does, and count it."""
+        """Return the fault for a call, if a rule applies, and count it."""
         for rule in self.rules:
             if rule.fits(exchange) and self._applies(rule):
                 rule.applied += 1

@@ -1,4 +1,4 @@
-"""Gemini's Veo: predictLongRunning, the operation it names, and the clip behind a key and a redirect."""
+"""Gemini's Veo: predictLongRunning, its operation, and the clip behind a key and a redirect."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from longtake_sandbox.exchange import Endpoint, Exchange, json_response
-from longtake_sandbox.gemini_shapes import (
+from longtake_sandbox.gemini import (
     BadRequest,
     body_of,
+    check_caller,
     either,
     error_response,
     refuse,
     small_picture,
-    trouble_with_caller,
 )
 
 if TYPE_CHECKING:
-    from longtake_sandbox.box import Box
+    from longtake_sandbox.sandbox import Sandbox
     from longtake_sandbox.tasks import Task
 
 FAMILY = "gemini_veo"
@@ -34,80 +34,70 @@ KEPT_SECONDS = 2 * 24 * 3600.0
 INTERNAL = 13
 
 
-def read_predict(_box: Box, exchange: Exchange) -> None:
-    """Find model and prompt of a submit."""
-    exchange.model = exchange.asked.match_info["model"]
+def read_predict(_sandbox: Sandbox, exchange: Exchange) -> None:
+    """Note model and prompt of a submit."""
+    exchange.model = exchange.request.match_info["model"]
     exchange.prompt = str(_instance(body_of(exchange)).get("prompt", ""))
 
 
-async def predict(box: Box, exchange: Exchange) -> web.StreamResponse:
-    """Accept a clip, and name its operation."""
-    if trouble := trouble_with_caller(box, exchange):
-        return trouble
+async def predict(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
+    """Accept a clip and answer with the name of its operation."""
+    if refusal := check_caller(sandbox, exchange):
+        return refusal
     if exchange.model not in MODELS:
         message = (
             f"models/{exchange.model} is not found for API version v1beta, or is not supported for predictLongRunning."
         )
         return error_response(404, message, [])
     try:
-        param, references = await _checked(box, exchange)
+        param, references = await _read_parameters(sandbox, exchange)
     except BadRequest as bad:
         return error_response(400, str(bad), [])
-    if exchange.has_fault("duplicate_id") and (earlier := box.tasks.newest(FAMILY)):
-        exchange.task = earlier.id
-        return json_response({"name": earlier.id})
     prefix = f"models/{exchange.model}/operations/"
-    task = box.tasks.new(
-        "gemini", FAMILY, exchange.model, "video", exchange.prompt, now=box.now(), prefix=prefix, param=param
-    )
-    task.references = references
-    if exchange.has_fault("running"):
-        task.seconds = float("inf")
-    box.accept(task)
-    exchange.task = task.id
+    task = sandbox.submit(exchange, FAMILY, "video", prefix=prefix, param=param, references=references)
     return json_response({"name": task.id})
 
 
-def read_operation(box: Box, exchange: Exchange) -> None:
-    """Find the task of a query."""
-    found = exchange.asked.match_info
-    exchange.task = f"models/{found['model']}/operations/{found['operation']}"
-    if task := box.tasks.get(exchange.task, FAMILY):
+def read_operation(sandbox: Sandbox, exchange: Exchange) -> None:
+    """Note the task of a query."""
+    parts = exchange.request.match_info
+    exchange.task = f"models/{parts['model']}/operations/{parts['operation']}"
+    if task := sandbox.tasks.get(exchange.task, FAMILY):
         exchange.about(task)
 
 
-async def operation(box: Box, exchange: Exchange) -> web.StreamResponse:
-    """Tell how an operation stands; while it runs there is no ``done`` at all."""
-    if trouble := trouble_with_caller(box, exchange):
-        return trouble
-    task = box.tasks.get(exchange.task, FAMILY)
+async def operation(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
+    """Answer with the operation. While it runs it has no ``done`` field."""
+    if refusal := check_caller(sandbox, exchange):
+        return refusal
+    task = sandbox.tasks.get(exchange.task, FAMILY)
     if task is None:
         return error_response(404, f"Operation {exchange.task} not found.", [])
-    if not task.ended(box.now()) or exchange.has_fault("backwards") or exchange.has_fault("running"):
+    if not task.ended(sandbox.now()) or exchange.has_fault("backwards") or exchange.has_fault("running"):
         return json_response({"name": task.id})
     task.told_end = True
-    return json_response({"name": task.id, "done": True, **_end(box, task)})
+    return json_response({"name": task.id, "done": True, **_end(sandbox, task)})
 
 
-def read_download(box: Box, exchange: Exchange) -> None:
-    """Find the task whose clip is asked for."""
-    found = exchange.asked.match_info["file"]
+def read_download(sandbox: Sandbox, exchange: Exchange) -> None:
+    """Note the task whose clip is requested."""
+    file = exchange.request.match_info["file"]
     for model in MODELS:
-        if task := box.tasks.get(f"models/{model}/operations/{found}", FAMILY):
+        if task := sandbox.tasks.get(f"models/{model}/operations/{file}", FAMILY):
             exchange.about(task)
 
 
-async def download(box: Box, exchange: Exchange) -> web.StreamResponse:
-    """Lead whoever has a key to the file."""
-    if trouble := trouble_with_caller(box, exchange):
-        return trouble
-    task = box.tasks.get(exchange.task, FAMILY) if exchange.task else None
-    if task is None or not task.ended(box.now()) or box.now() > task.ends_at + KEPT_SECONDS:
+async def download(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
+    """Redirect a caller with a valid key to the file."""
+    if refusal := check_caller(sandbox, exchange):
+        return refusal
+    task = sandbox.tasks.get(exchange.task, FAMILY) if exchange.task else None
+    if task is None or not task.ended(sandbox.now()) or sandbox.now() > task.ends_at + KEPT_SECONDS:
         return error_response(404, "Requested entity was not found.", [])
-    return web.Response(status=302, headers={"Location": box.files.current(box, task)})
+    return web.Response(status=302, headers={"Location": sandbox.files.current(sandbox, task)})
 
 
-def _end(box: Box, task: Task) -> dict[str, Any]:
+def _end(sandbox: Sandbox, task: Task) -> dict[str, Any]:
     if task.ending == "fail":
         return {"error": {"code": INTERNAL, "message": "Video generation failed due to an internal server issue."}}
     result: dict[str, Any]
@@ -118,13 +108,13 @@ def _end(box: Box, task: Task) -> dict[str, Any]:
         result = {"generatedSamples": []}
     else:
         identity = task.id.rpartition("/")[2]
-        uri = f"{box.url}/gemini/v1beta/files/{identity}:download?alt=media"
+        uri = f"{sandbox.url}/gemini/v1beta/files/{identity}:download?alt=media"
         result = {"generatedSamples": [{"video": {"uri": uri}}]}
     kind = "type.googleapis.com/google.ai.generativelanguage.v1beta.PredictLongRunningResponse"
     return {"response": {"@type": kind, "generateVideoResponse": result}}
 
 
-async def _checked(box: Box, exchange: Exchange) -> tuple[dict[str, Any], tuple[bytes, ...]]:
+async def _read_parameters(sandbox: Sandbox, exchange: Exchange) -> tuple[dict[str, Any], tuple[bytes, ...]]:
     content = body_of(exchange)
     if not exchange.prompt.strip():
         raise BadRequest("The prompt is required: instances[0].prompt is empty.")
@@ -139,7 +129,7 @@ async def _checked(box: Box, exchange: Exchange) -> tuple[dict[str, Any], tuple[
         return param, ()
     inline = either(image, "inlineData", "inline_data") or image
     encoded = either(inline, "data", "data") or either(inline, "bytesBase64Encoded", "imageBytes")
-    return param, (await small_picture(box, encoded),)
+    return param, (await small_picture(sandbox, encoded),)
 
 
 def _instance(content: dict[str, Any]) -> dict[str, Any]:

@@ -1,35 +1,160 @@
-"""KIE's job API: createTask, recordInfo, download-url."""
+"""KIE's job API: createTask, recordInfo and download-url.
+
+Its Veo API shares the first part of this file: envelopes with a code inside HTTP 200, bearer keys and limits.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from longtake_sandbox.exchange import Endpoint, Exchange
-from longtake_sandbox.kie_models import MODELS
-from longtake_sandbox.kie_shapes import (
-    body_of,
-    call_about_task,
-    end_of,
-    milliseconds,
-    refuse,
-    success,
-    trouble_with_caller,
-)
+from longtake_sandbox.exchange import UNREADABLE, Endpoint, Exchange, json_response
 from longtake_sandbox.tasks import Task, reference_of
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from longtake_sandbox.box import Box
+    from longtake_sandbox.faults import Fault
+    from longtake_sandbox.sandbox import Sandbox
 
 FAMILY = "jobs"
 DOWNLOAD_LINK_SECONDS = 20 * 60.0
+FLAGGED = "Your prompt was flagged by Website as violating content policies."
+BROKEN = "Internal Error, Please try again later."
+PROMPT_LONGEST = 20_000
+IMAGE_RATIOS = ("1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9", "auto")
+VIDEO_RATIOS = ("1:1", "9:16", "16:9")
+FORMATS = ("png", "jpeg", "jpg")
 
 
-def read_create(_box: Box, exchange: Exchange) -> None:
-    """Find model, prompt and reference of a submit."""
+def success(data: Any) -> web.Response:
+    """Return a successful answer."""
+    return json_response({"code": 200, "msg": "success", "data": data})
+
+
+def refuse(status: int, code: int, message: str, fault: Fault | None = None) -> web.Response:  # noqa: ARG001
+    """Return an error in KIE's envelope."""
+    return json_response({"code": code, "msg": message, "data": None}, status)
+
+
+def check_caller(sandbox: Sandbox, exchange: Exchange) -> web.Response | None:
+    """Return the refusal of a call without a valid key or over its limit; None if the call may pass."""
+    request = exchange.request
+    key = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
+    if not sandbox.accepts_key(key):
+        return refuse(200, 401, "You do not have access permissions")
+    if exchange.route == "submit":
+        admitted = sandbox.submits.admit(key, sandbox.options.submit_limit, sandbox.now())
+    else:
+        admitted = sandbox.queries.admit(key, sandbox.options.query_limit, sandbox.now())
+    if not admitted:
+        return refuse(429, 429, "Your call frequency is too high. Please try again later.")
+    return None
+
+
+def body_of(exchange: Exchange) -> dict[str, Any] | None:
+    """Return the posted JSON object; None if the body is anything else."""
+    content = exchange.body
+    return content if content is not UNREADABLE and isinstance(content, dict) else None
+
+
+def milliseconds(seconds: float) -> int:
+    """Return a time in KIE's unit."""
+    return int(seconds * 1000)
+
+
+def check_urls(name: str, value: Any, least: int, most: int) -> str:
+    """Return what is wrong with a list of image URLs, or an empty string."""
+    if value is None:
+        value = []
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        return f"{name} must be an array of strings"
+    if not least <= len(value) <= most:
+        return f"{name} must have {least} to {most} items"
+    if not all(one.startswith(("http://", "https://")) for one in value):
+        return f"{name} file type not supported or not an address"
+    return ""
+
+
+def read_task_id(sandbox: Sandbox, exchange: Exchange, *, family: str) -> None:
+    """Note the task that a query names."""
+    exchange.task = exchange.request.query.get("taskId", "")
+    if task := sandbox.tasks.get(exchange.task, family):
+        exchange.about(task)
+
+
+def find_task(sandbox: Sandbox, exchange: Exchange, family: str) -> Task | web.Response:
+    """Return the task of a query, or the refusal to answer with."""
+    if refusal := check_caller(sandbox, exchange):
+        return refusal
+    if not exchange.task:
+        return refuse(200, 422, "taskId is required")
+    return sandbox.tasks.get(exchange.task, family) or refuse(200, 404, "The task does not exist.")
+
+
+def end_of(ending: str, failure: str) -> tuple[str, str]:
+    """Return the code and the message of a failed task."""
+    if ending in {"blocked", "safety"}:
+        return "400", FLAGGED
+    return ("422", failure) if failure else ("500", BROKEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The input rules of a model. ``choices`` lists the allowed values of optional fields."""
+
+    kind: str
+    choices: dict[str, tuple[Any, ...]]
+    image_field: str = ""
+    images_least: int = 0
+    images_most: int = 0
+
+    def image_urls(self, given: dict[str, Any]) -> list[str]:
+        """Return the URLs of reference images."""
+        return list(given.get(self.image_field) or []) if self.image_field else []
+
+    def check(self, given: dict[str, Any]) -> str:
+        """Return what is wrong with an input, or an empty string."""
+        prompt = given.get("prompt")
+        if not isinstance(prompt, str) or not prompt.strip():
+            return "prompt is required"
+        if len(prompt) > PROMPT_LONGEST:
+            return f"The text length cannot exceed {PROMPT_LONGEST} characters"
+        for name, values in self.choices.items():
+            # The type counts as well: duration is "5", not 5.
+            if name in given and given[name] not in values:
+                return f"{name} is not within the range of allowed options"
+        if not self.image_field:
+            return ""
+        return check_urls(self.image_field, given.get(self.image_field), self.images_least, self.images_most)
+
+
+def _seconds(first: int, last: int) -> tuple[str, ...]:
+    return tuple(str(number) for number in range(first, last + 1))
+
+
+_SOUND = {"sound": (True, False)}
+_PRO = {"aspect_ratio": IMAGE_RATIOS, "resolution": ("1K", "2K", "4K"), "output_format": FORMATS}
+_BANANA = {"image_size": IMAGE_RATIOS, "output_format": FORMATS}
+MODELS = {
+    "google/nano-banana": Model("image", _BANANA),
+    "google/nano-banana-edit": Model("image", _BANANA, "image_urls", 1, 10),
+    "nano-banana-pro": Model("image", _PRO, "image_input", 0, 8),
+    "nano-banana-2": Model("image", _PRO, "image_input", 0, 14),
+    "kling-2.6/text-to-video": Model("video", {"aspect_ratio": VIDEO_RATIOS, "duration": ("5", "10"), **_SOUND}),
+    "kling-2.6/image-to-video": Model("video", {"duration": ("5", "10"), **_SOUND}, "image_urls", 1, 1),
+    "kling-3.0/video": Model(
+        "video", {"aspect_ratio": VIDEO_RATIOS, "duration": _seconds(3, 15), "mode": ("std", "pro"), **_SOUND},
+        "image_urls", 0, 2,
+    ),
+}  # fmt: skip
+
+
+def read_create(_sandbox: Sandbox, exchange: Exchange) -> None:
+    """Note model, prompt and reference of a submit."""
     content = body_of(exchange) or {}
     given = content.get("input")
     exchange.model = str(content.get("model", ""))
@@ -37,10 +162,10 @@ def read_create(_box: Box, exchange: Exchange) -> None:
     exchange.reference = reference_of(str(content.get("callBackUrl") or ""))
 
 
-async def create(box: Box, exchange: Exchange) -> web.StreamResponse:
+async def create(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """Accept a task."""
-    if trouble := trouble_with_caller(box, exchange):
-        return trouble
+    if refusal := check_caller(sandbox, exchange):
+        return refusal
     content = body_of(exchange)
     if content is None:
         return refuse(200, 422, "The request body is not valid JSON.")
@@ -50,49 +175,33 @@ async def create(box: Box, exchange: Exchange) -> web.StreamResponse:
     given = content.get("input")
     if not isinstance(given, dict):
         return refuse(200, 422, "input cannot be null")
-    if wrong := model.trouble(given):
+    if wrong := model.check(given):
         return refuse(200, 422, wrong)
-    if exchange.has_fault("duplicate_id") and (earlier := box.tasks.newest(FAMILY)):
-        exchange.task = earlier.id
-        return success({"taskId": earlier.id})
-    callback = str(content.get("callBackUrl") or "")
-    task = box.tasks.new(
-        "kie", FAMILY, exchange.model, model.kind, exchange.prompt, now=box.now(), param=given, callback_url=callback
+    callback_url = str(content.get("callBackUrl") or "")
+    task = sandbox.submit(
+        exchange, FAMILY, model.kind, param=given, callback_url=callback_url, image_urls=model.image_urls(given)
     )
-    if exchange.has_fault("running"):
-        task.seconds = float("inf")
-    box.accept(task, model.image_urls(given))
-    exchange.task = task.id
     return success({"taskId": task.id})
 
 
-def read_record_info(box: Box, exchange: Exchange) -> None:
-    """Find the task of a query."""
-    call_about_task(box, exchange, FAMILY)
-
-
-async def record_info(box: Box, exchange: Exchange) -> web.StreamResponse:
-    """Tell how a task stands."""
-    if trouble := trouble_with_caller(box, exchange):
-        return trouble
-    if not exchange.task:
-        return refuse(200, 422, "taskId is required")
-    task = box.tasks.get(exchange.task, FAMILY)
-    if task is None:
-        return refuse(200, 404, "The task does not exist.")
-    state = task.state(box.now())
+async def record_info(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
+    """Answer a query with the task's record."""
+    task = find_task(sandbox, exchange, FAMILY)
+    if not isinstance(task, Task):
+        return task
+    state = task.state(sandbox.now())
     if exchange.has_fault("backwards") or exchange.has_fault("running"):
         state = "generating"
     elif exchange.fault and exchange.fault.kind == "unknown_state":
         state = exchange.fault.value or "pondering"
     else:
         task.told_end = task.told_end or state in {"success", "fail"}
-    return success(record(box, task, state))
+    return success(record(sandbox, task, state))
 
 
-def record(box: Box, task: Task, state: str) -> dict[str, Any]:
-    """Return a task as recordInfo tells it; results are JSON inside a text."""
-    told: dict[str, Any] = {
+def record(sandbox: Sandbox, task: Task, state: str) -> dict[str, Any]:
+    """Return the task in recordInfo's shape, with its results as JSON inside a string."""
+    content: dict[str, Any] = {
         "taskId": task.id,
         "model": task.model,
         "state": state,
@@ -103,46 +212,47 @@ def record(box: Box, task: Task, state: str) -> dict[str, Any]:
         "costTime": None,
         "completeTime": None,
         "createTime": milliseconds(task.created),
-        "updateTime": milliseconds(min(box.now(), task.ends_at)),
+        "updateTime": milliseconds(min(sandbox.now(), task.ends_at)),
     }
     if state == "success":
-        urls = [] if task.ending == "empty" else [box.files.current(box, task)]
-        told["resultJson"] = orjson.dumps({"resultUrls": urls}).decode()
+        urls = [] if task.ending == "empty" else [sandbox.files.current(sandbox, task)]
+        content["resultJson"] = orjson.dumps({"resultUrls": urls}).decode()
     elif state == "fail":
-        told["failCode"], told["failMsg"] = end_of(task.ending, task.failure)
+        content["failCode"], content["failMsg"] = end_of(task.ending, task.failure)
     if state in {"success", "fail"}:
-        told["costTime"] = milliseconds(task.seconds)
-        told["completeTime"] = milliseconds(task.ends_at)
-    return told
+        content["costTime"] = milliseconds(task.seconds)
+        content["completeTime"] = milliseconds(task.ends_at)
+    return content
 
 
-def callback(box: Box, task: Task) -> dict[str, Any]:
-    """Return what is posted when a task ends: the shape of the query."""
-    state = task.state(box.now())
+def callback(sandbox: Sandbox, task: Task) -> dict[str, Any]:
+    """Return the body of a callback, which holds the same record as a query."""
+    state = task.state(sandbox.now())
     if state == "fail":
-        return {"code": 501, "msg": "Playground task failed.", "data": record(box, task, state)}
-    return {"code": 200, "msg": "Playground task completed successfully.", "data": record(box, task, state)}
+        return {"code": 501, "msg": "Playground task failed.", "data": record(sandbox, task, state)}
+    return {"code": 200, "msg": "Playground task completed successfully.", "data": record(sandbox, task, state)}
 
 
-def read_download_url(box: Box, exchange: Exchange) -> None:
-    """Find the task whose file is meant."""
+def read_download_url(sandbox: Sandbox, exchange: Exchange) -> None:
+    """Note the task whose file is named."""
     url = (body_of(exchange) or {}).get("url")
-    if isinstance(url, str) and (shared := box.files.find(url)):
+    if isinstance(url, str) and (shared := sandbox.files.find(url)):
         exchange.about(shared.task)
 
 
-async def download_url(box: Box, exchange: Exchange) -> web.StreamResponse:
-    """Give out an address that works for 20 minutes."""
-    if trouble := trouble_with_caller(box, exchange):
-        return trouble
-    task = box.tasks.get(exchange.task) if exchange.task else None
+async def download_url(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
+    """Answer with a URL that works for 20 minutes."""
+    if refusal := check_caller(sandbox, exchange):
+        return refusal
+    task = sandbox.tasks.get(exchange.task) if exchange.task else None
     if task is None:
         return refuse(200, 422, "The address is not of a file that was generated here.")
-    return success(box.files.share(box, task, DOWNLOAD_LINK_SECONDS))
+    return success(sandbox.files.share(sandbox, task, DOWNLOAD_LINK_SECONDS))
 
 
+_read_query = partial(read_task_id, family=FAMILY)
 ENDPOINTS = (
     Endpoint("POST", "/kie/api/v1/jobs/createTask", "kie", "submit", read_create, create, refuse),
-    Endpoint("GET", "/kie/api/v1/jobs/recordInfo", "kie", "query", read_record_info, record_info, refuse),
+    Endpoint("GET", "/kie/api/v1/jobs/recordInfo", "kie", "query", _read_query, record_info, refuse),
     Endpoint("POST", "/kie/api/v1/common/download-url", "kie", "link", read_download_url, download_url, refuse),
 )

@@ -1,28 +1,30 @@
-"""KIE's Veo API: a flat body, and a flag instead of a state."""
+"""KIE's Veo API: a flat request body, and a flag instead of a state."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from longtake_sandbox.exchange import Endpoint, Exchange
-from longtake_sandbox.kie_shapes import (
+from longtake_sandbox.kie import (
     body_of,
-    call_about_task,
+    check_caller,
+    check_urls,
     end_of,
+    find_task,
     milliseconds,
+    read_task_id,
     refuse,
     success,
-    trouble_with_caller,
-    trouble_with_urls,
 )
 from longtake_sandbox.tasks import Task, reference_of
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from longtake_sandbox.box import Box
+    from longtake_sandbox.sandbox import Sandbox
 
 FAMILY = "veo"
 RUNNING, DONE, FAILED, BLOCKED, UNKNOWN = 0, 1, 2, 3, 9
@@ -37,64 +39,52 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 IMAGES_MOST = 3
 
 
-def read_generate(_box: Box, exchange: Exchange) -> None:
-    """Find model, prompt and reference of a submit."""
+def read_generate(_sandbox: Sandbox, exchange: Exchange) -> None:
+    """Note model, prompt and reference of a submit."""
     content = body_of(exchange) or {}
     exchange.model = str(content.get("model", "veo3_fast"))
     exchange.prompt = str(content.get("prompt", ""))
     exchange.reference = reference_of(str(content.get("callBackUrl") or ""))
 
 
-async def generate(box: Box, exchange: Exchange) -> web.StreamResponse:
+async def generate(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """Accept a clip."""
-    if trouble := trouble_with_caller(box, exchange):
-        return trouble
+    if refusal := check_caller(sandbox, exchange):
+        return refusal
     content = body_of(exchange)
     if content is None:
         return refuse(200, 422, "The request body is not valid JSON.")
-    if wrong := _trouble(content):
+    if wrong := _check(content):
         return refuse(200, 422, wrong)
-    if exchange.has_fault("duplicate_id") and (earlier := box.tasks.newest(FAMILY)):
-        exchange.task = earlier.id
-        return success({"taskId": earlier.id})
-    callback_url = str(content.get("callBackUrl") or "")
-    task = box.tasks.new(
-        "kie", FAMILY, exchange.model, "video", exchange.prompt,
-        now=box.now(), prefix="veo_task_", param=content, callback_url=callback_url,
-    )  # fmt: skip
-    if exchange.has_fault("running"):
-        task.seconds = float("inf")
-    box.accept(task, list(content.get("imageUrls") or []))
-    exchange.task = task.id
+    task = sandbox.submit(
+        exchange,
+        FAMILY,
+        "video",
+        prefix="veo_task_",
+        param=content,
+        callback_url=str(content.get("callBackUrl") or ""),
+        image_urls=list(content.get("imageUrls") or []),
+    )
     return success({"taskId": task.id})
 
 
-def read_record_info(box: Box, exchange: Exchange) -> None:
-    """Find the task of a query."""
-    call_about_task(box, exchange, FAMILY)
-
-
-async def record_info(box: Box, exchange: Exchange) -> web.StreamResponse:
-    """Tell how a clip stands."""
-    if trouble := trouble_with_caller(box, exchange):
-        return trouble
-    if not exchange.task:
-        return refuse(200, 422, "taskId is required")
-    task = box.tasks.get(exchange.task, FAMILY)
-    if task is None:
-        return refuse(200, 404, "The task does not exist.")
-    flag = flag_of(task, box.now())
+async def record_info(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
+    """Answer a query with the clip's record."""
+    task = find_task(sandbox, exchange, FAMILY)
+    if not isinstance(task, Task):
+        return task
+    flag = flag_of(task, sandbox.now())
     if exchange.has_fault("backwards") or exchange.has_fault("running"):
         flag = RUNNING
     elif exchange.fault and exchange.fault.kind == "unknown_state":
         flag = int(exchange.fault.value) if exchange.fault.value.isdecimal() else UNKNOWN
     else:
         task.told_end = task.told_end or flag != RUNNING
-    return success(record(box, task, flag))
+    return success(record(sandbox, task, flag))
 
 
 def flag_of(task: Task, now: float) -> int:
-    """Return the successFlag: 0 while it runs, 1 when done, 2 or 3 when failed."""
+    """Return the successFlag: 0 while the task runs, 1 when it is done, 2 or 3 when it has failed."""
     state = task.state(now)
     if state == "success":
         return DONE
@@ -103,9 +93,9 @@ def flag_of(task: Task, now: float) -> int:
     return RUNNING
 
 
-def record(box: Box, task: Task, flag: int) -> dict[str, Any]:
-    """Return a task as record-info tells it; results are a real array."""
-    told: dict[str, Any] = {
+def record(sandbox: Sandbox, task: Task, flag: int) -> dict[str, Any]:
+    """Return the task in record-info's shape, with its results as an array."""
+    content: dict[str, Any] = {
         "taskId": task.id,
         "paramJson": orjson.dumps(task.param).decode(),
         "createTime": milliseconds(task.created),
@@ -117,41 +107,42 @@ def record(box: Box, task: Task, flag: int) -> dict[str, Any]:
         "fallbackFlag": False,
     }
     if flag == DONE:
-        told["response"] = {"taskId": task.id, **_results(box, task)}
+        content["response"] = {"taskId": task.id, **_results(sandbox, task)}
     elif flag in {FAILED, BLOCKED}:
-        code, told["errorMessage"] = end_of(task.ending, task.failure)
-        told["errorCode"] = int(code)
+        code, content["errorMessage"] = end_of(task.ending, task.failure)
+        content["errorCode"] = int(code)
     if flag in {DONE, FAILED, BLOCKED}:
-        told["completeTime"] = milliseconds(task.ends_at)
-    return told
+        content["completeTime"] = milliseconds(task.ends_at)
+    return content
 
 
-def callback(box: Box, task: Task) -> dict[str, Any]:
-    """Return what is posted when a clip ends."""
-    if flag_of(task, box.now()) in {FAILED, BLOCKED}:
+def callback(sandbox: Sandbox, task: Task) -> dict[str, Any]:
+    """Return the body of a callback."""
+    if flag_of(task, sandbox.now()) in {FAILED, BLOCKED}:
         code, message = end_of(task.ending, task.failure)
         return {"code": int(code), "msg": message, "data": {"taskId": task.id, "fallbackFlag": False}}
-    info = _results(box, task) if task.ended(box.now()) else {}
+    info = _results(sandbox, task) if task.ended(sandbox.now()) else {}
     data = {"taskId": task.id, "info": info, "fallbackFlag": False}
     return {"code": 200, "msg": "Veo video generated successfully.", "data": data}
 
 
-def _results(box: Box, task: Task) -> dict[str, Any]:
-    urls = [] if task.ending == "empty" else [box.files.current(box, task)]
+def _results(sandbox: Sandbox, task: Task) -> dict[str, Any]:
+    urls = [] if task.ending == "empty" else [sandbox.files.current(sandbox, task)]
     return {"resultUrls": urls, "originUrls": [], "resolution": str(task.param.get("resolution", "720p"))}
 
 
-def _trouble(content: dict[str, Any]) -> str:
+def _check(content: dict[str, Any]) -> str:
     prompt = content.get("prompt")
     if not isinstance(prompt, str) or not prompt.strip():
         return "prompt is required"
     for name, values in CHOICES.items():
         if name in content and content[name] not in values:
             return f"Invalid {name}"
-    return trouble_with_urls("imageUrls", content.get("imageUrls"), 0, IMAGES_MOST)
+    return check_urls("imageUrls", content.get("imageUrls"), 0, IMAGES_MOST)
 
 
+_read_query = partial(read_task_id, family=FAMILY)
 ENDPOINTS = (
     Endpoint("POST", "/kie/api/v1/veo/generate", "kie", "submit", read_generate, generate, refuse),
-    Endpoint("GET", "/kie/api/v1/veo/record-info", "kie", "query", read_record_info, record_info, refuse),
+    Endpoint("GET", "/kie/api/v1/veo/record-info", "kie", "query", _read_query, record_info, refuse),
 )

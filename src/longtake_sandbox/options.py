@@ -1,10 +1,11 @@
-"""What can be chosen about a sandbox, at its start and, most of it, while it runs."""
+"""The options of a sandbox, most of which can change while it runs, and its rate limits."""
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from dataclasses import dataclass, field
 
-#: Seconds a generation takes; a model's name may stand beside these two.
+#: Seconds that a generation takes. Names of models may be added as keys.
 SECONDS = {"image": 2.0, "video": 5.0}
 MOST_TITLES = 20_000
 FASTSTART = ("half", "yes", "no")
@@ -12,14 +13,14 @@ FASTSTART = ("half", "yes", "no")
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """At most ``count`` calls in any window of ``seconds``."""
+    """A rate limit: at most ``count`` calls in any window of ``seconds``."""
 
     count: int
     seconds: float
 
     @classmethod
     def parse(cls, text: str) -> Limit:
-        """Read ``20/10``: 20 calls in 10 seconds."""
+        """Parse ``20/10`` as 20 calls in 10 seconds; raise ValueError for anything else."""
         count, _, seconds = text.partition("/")
         limit = cls(int(count), float(seconds or 1))
         if limit.count < 1 or limit.seconds <= 0:
@@ -32,14 +33,14 @@ class Limit:
 
 @dataclass(slots=True)
 class Options:
-    """The choices; what is not frozen may change between two requests."""
+    """The options of one sandbox. They may change between two requests."""
 
     host: str = "127.0.0.1"
     port: int = 8090
-    #: Keys that are accepted; none at all means that any non-empty one is.
+    #: Keys that are accepted. Empty: any non-empty key is.
     keys: frozenset[str] = frozenset()
     seconds: dict[str, float] = field(default_factory=lambda: dict(SECONDS))
-    #: A generation takes its seconds times 1 ± this, by its id.
+    #: A generation's duration varies by this share up and down, depending on its id.
     spread: float = 0.5
     instant: bool = False
     submit_limit: Limit | None = None
@@ -47,17 +48,41 @@ class Options:
     tmdb_limit: Limit | None = Limit(40, 1.0)
     #: How many titles Bangumi has.
     titles: int = 200
-    #: How long a file's address works.
+    #: How long a file's URL works.
     url_seconds: float = 24 * 3600.0
     webhook_key: str = ""
     seed: int = 0
-    #: Index of an MP4 at its front, at its end, or one half of the prompts each.
+    #: Whether an MP4 has its index in front: always, never, or for half of the prompts.
     faststart: str = "half"
     state: str = ""
-    #: How many calls are remembered.
+    #: How many calls the log keeps.
     calls: int = 500_000
     quiet: bool = False
 
     def duration(self, model: str, kind: str) -> float:
-        """Return how long this model takes on average."""
+        """Return the average duration of the model, or else of its kind."""
         return self.seconds.get(model, self.seconds.get(kind, 0.0))
+
+
+class RateLimiter:
+    """An exact sliding window for each key. Refused calls do not count."""
+
+    def __init__(self) -> None:
+        self._times: defaultdict[str, deque[float]] = defaultdict(deque)
+
+    def admit(self, key: str, limit: Limit | None, now: float) -> bool:
+        """Return whether a call is within the limit, and count it if so."""
+        if limit is None:
+            return True
+        times = self._times[key]
+        while times and times[0] <= now - limit.seconds:
+            times.popleft()
+        if len(times) >= limit.count:
+            return False
+        times.append(now)
+        return True
+
+    def wait(self, key: str, limit: Limit, now: float) -> float:
+        """Return the seconds until the next call is within the limit."""
+        times = self._times[key]
+        return max(times[0] + limit.seconds - now, 0.0) if len(times) >= limit.count else 0.0

@@ -1,6 +1,6 @@
-"""Pictures from prompts: each prompt has colours and shapes of its own, and stands on the picture in words.
+"""Pictures drawn from prompts: colours and shapes derived from the prompt, with its text on top.
 
-A prompt always gives the same bytes, so that a file can be asked for twice, or in ranges.
+A prompt always gives the same bytes, so that a file can be fetched again, or in ranges.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 LONG_SIDE = 1024
 SHAPES = 14
 TEXT_LINES = 12
-#: For what Pillow's own font has no letters; the first that this machine has is taken.
+#: Fonts for letters that Pillow's own font lacks. The first one installed is used.
 WIDE_FONTS = ("NotoSansCJK-Regular.ttc", "NotoSansSC-Regular.otf", "wqy-microhei.ttc", "msyh.ttc", "DejaVuSans.ttf")
 LAST_LETTER_OF_DEFAULT = 0x24F
 
 
 def size_of(ratio: str, long_side: int = LONG_SIDE) -> tuple[int, int]:
-    """Return width and height for ``16:9`` and the like, both even; what is no ratio is square."""
+    """Return width and height for a ratio such as ``16:9``, both even. Anything else is square."""
     try:
         across, down = (float(part) for part in ratio.split(":"))
         scale = long_side / max(across, down)
@@ -31,25 +31,25 @@ def size_of(ratio: str, long_side: int = LONG_SIDE) -> tuple[int, int]:
 
 
 def digest(prompt: str) -> bytes:
-    """Return the bytes that decide about a prompt's colours and shapes."""
+    """Return the bytes that determine a prompt's colours and shapes."""
     return hashlib.sha256(prompt.encode()).digest()
 
 
-def picture(prompt: str, size: tuple[int, int], references: tuple[bytes, ...] = ()) -> Image.Image:
-    """Draw a prompt, with small pictures of its references along the top."""
+def draw_picture(prompt: str, size: tuple[int, int], references: tuple[bytes, ...] = ()) -> Image.Image:
+    """Draw a picture of the prompt, with its references in small along the top."""
     seed = digest(prompt)
     dice = random.Random(seed)
     image = _gradient(size, seed)
     brush = ImageDraw.Draw(image, "RGBA")
     for _ in range(SHAPES):
-        _shape(brush, dice, size)
+        _draw_shape(brush, dice, size)
     _paste_references(image, references)
     _write(brush, prompt, size)
     return image
 
 
 def encode(image: Image.Image, image_format: str) -> bytes:
-    """Return the picture as PNG or JPEG, quickly rather than small."""
+    """Return the picture as PNG or JPEG, optimised for speed, not size."""
     output = io.BytesIO()
     if image_format == "jpeg":
         image.save(output, "JPEG", quality=90)
@@ -58,8 +58,8 @@ def encode(image: Image.Image, image_format: str) -> bytes:
     return output.getvalue()
 
 
-def small_picture(content: bytes, side: int = 160) -> bytes:
-    """Return a reference reduced to a small PNG; raise OSError or ValueError if it is no picture."""
+def reduce_picture(content: bytes, side: int = 160) -> bytes:
+    """Return the picture reduced to a small PNG; raise OSError or ValueError if it is no picture."""
     with Image.open(io.BytesIO(content), formats=("PNG", "JPEG", "WEBP")) as image:
         image.thumbnail((side, side))
         return encode(image.convert("RGB"), "png")
@@ -71,12 +71,12 @@ def _gradient(size: tuple[int, int], seed: bytes) -> Image.Image:
     return ImageOps.colorize(grey, first, second)
 
 
-def _shape(brush: ImageDraw.ImageDraw, dice: random.Random, size: tuple[int, int]) -> None:
+def _draw_shape(brush: ImageDraw.ImageDraw, dice: random.Random, size: tuple[int, int]) -> None:
     width, height = size
     radius = dice.randint(min(size) // 16, min(size) // 4)
     x, y = dice.randrange(width), dice.randrange(height)
     colour = (dice.randrange(256), dice.randrange(256), dice.randrange(256), dice.randint(60, 170))
-    if dice.random() < 0.5:  # noqa: PLR2004 - one half of them
+    if dice.random() < 0.5:  # noqa: PLR2004 - half of the shapes
         brush.ellipse((x - radius, y - radius, x + radius, y + radius), fill=colour)
     else:
         brush.regular_polygon((x, y, radius), dice.randint(3, 6), rotation=dice.randrange(360), fill=colour)
@@ -122,7 +122,7 @@ def _wrap(
 def _pieces(
     brush: ImageDraw.ImageDraw, word: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width: int
 ) -> list[str]:
-    """Cut a word that is longer than a line; languages without spaces are one such word."""
+    """Cut up a word that is longer than a line. Text in a language without spaces is one such word."""
     if brush.textlength(word, font=font) <= width:
         return [word]
     count = max(int(len(word) * width / brush.textlength(word, font=font)) - 1, 1)

@@ -1,7 +1,7 @@
-"""Posters and covers: real JPEGs, a few of them drawn once, each address with bytes of its own.
+"""Posters and covers: JPEGs that differ at every URL.
 
-Drawing one takes milliseconds, and somebody may want ten thousand: so a picture is shared by many addresses, and a
-comment inside the file makes the difference.
+A picture takes milliseconds to draw, and a test may fetch ten thousand. So a few pictures are drawn once and shared
+by all URLs; a comment inside the file makes the bytes differ.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 VARIANTS = 24
 DRAWN_SIZE = (424, 600)
-#: More than all usual sizes of all variants.
+#: More than all documented sizes of all variants.
 REMEMBERED = 512
-#: 1 January 2026; pictures nobody has changed are older than that.
+#: 1 January 2026. Unchanged pictures are older.
 NEVER_CHANGED_SINCE = 1_767_225_600
 START_OF_IMAGE = 2
 MARKER = 2
@@ -34,31 +34,31 @@ MARKER = 2
 
 @dataclass(slots=True)
 class Cover:
-    """Which picture a title has, and since when."""
+    """The number of a title's picture, and the time since when it has it."""
 
     number: int
     since: int
 
 
 class Covers:
-    """The pictures that were changed; all others are number 0."""
+    """The covers that were changed. All others are number 0."""
 
     def __init__(self) -> None:
         self._changed: dict[int, Cover] = {}
 
     def of(self, bangumi_id: int) -> Cover:
-        """Return what a title shows now."""
+        """Return a title's present cover."""
         return self._changed.get(bangumi_id) or Cover(0, NEVER_CHANGED_SINCE - bangumi_id % 100_000 * 60)
 
     def change(self, bangumi_id: int, number: int, now: float) -> None:
-        """Show another picture; its date is new also when the last change was in the same second."""
+        """Set another cover. Its date always moves on, even for two changes within a second."""
         before = self.of(bangumi_id)
         if before.number != number:
             self._changed[bangumi_id] = Cover(number, max(int(now), before.since + 1))
 
 
 def answer_picture(exchange: Exchange, owner: int, cover: Cover, size: tuple[int, int]) -> web.Response:
-    """Send the picture behind an address, unless the caller has it already."""
+    """Return the picture at a URL, or 304 if the caller has it already."""
     name = f"{exchange.path} {cover.number}"
     etag = f'"{hashlib.blake2s(name.encode(), digest_size=16).hexdigest()}"'
     headers = {
@@ -66,21 +66,21 @@ def answer_picture(exchange: Exchange, owner: int, cover: Cover, size: tuple[int
         "Last-Modified": formatdate(cover.since, usegmt=True),
         "Cache-Control": "public, max-age=3600",
     }
-    # A fault that spoils the body needs one.
-    spoilt = exchange.fault is not None and exchange.fault.kind in AFTERWARDS
-    if not spoilt and _is_known(exchange.asked, etag, cover.since):
+    # A fault that breaks the body needs a body.
+    needs_body = exchange.fault is not None and exchange.fault.kind in AFTERWARDS
+    if not needs_body and _is_known(exchange.request, etag, cover.since):
         return web.Response(status=304, headers=headers)
     headers["Content-Type"] = "image/jpeg"
     return web.Response(body=picture_file((owner + cover.number) % VARIANTS, size, name), headers=headers)
 
 
 def refuse_picture(status: int, code: int, message: str, fault: Fault | None = None) -> web.Response:  # noqa: ARG001
-    """Answer as a server of pictures does: in plain words."""
+    """Return an error as plain text, as image servers do."""
     return web.Response(text=message, status=status)
 
 
 def picture_file(variant: int, size: tuple[int, int], name: str) -> bytes:
-    """Return the bytes of a picture with a name inside."""
+    """Return a JPEG that holds the name in a comment."""
     before, after = _encoded(variant, size)
     comment = name.encode()
     return b"".join((before, b"\xff\xfe", (len(comment) + 2).to_bytes(2, "big"), comment, after))
@@ -88,8 +88,8 @@ def picture_file(variant: int, size: tuple[int, int], name: str) -> bytes:
 
 @lru_cache(REMEMBERED)
 def _encoded(variant: int, size: tuple[int, int]) -> tuple[bytes, bytes]:
-    """Return a JPEG in two parts; between them, after the first segment, a comment may stand."""
-    from PIL import ImageOps  # noqa: PLC0415 - loads Pillow only when a picture is asked for
+    """Return a JPEG in two parts, split after its first segment, where a comment may stand."""
+    from PIL import ImageOps  # noqa: PLC0415 - loads Pillow only when needed
 
     from longtake_sandbox.pictures import encode  # noqa: PLC0415 - as above
 
@@ -102,16 +102,16 @@ def _encoded(variant: int, size: tuple[int, int]) -> tuple[bytes, bytes]:
 
 @cache
 def _drawn(variant: int) -> Image.Image:
-    from longtake_sandbox.pictures import picture  # noqa: PLC0415 - loads Pillow only when a picture is asked for
+    from longtake_sandbox.pictures import draw_picture  # noqa: PLC0415 - loads Pillow only when needed
 
-    return picture(f"poster {variant + 1}", DRAWN_SIZE)
+    return draw_picture(f"poster {variant + 1}", DRAWN_SIZE)
 
 
 def _is_known(request: web.Request, etag: str, since: int) -> bool:
-    """Say whether the caller has these bytes; a date counts only where there is no ETag."""
-    wanted = request.headers.get("If-None-Match")
-    if wanted is not None:
-        return wanted.strip() == "*" or etag in wanted
+    """Return whether the caller has these bytes. A date counts only without an ETag."""
+    known = request.headers.get("If-None-Match")
+    if known is not None:
+        return known.strip() == "*" or etag in known
     try:
         return since <= parsedate_to_datetime(request.headers["If-Modified-Since"]).timestamp()
     except (KeyError, ValueError):

@@ -1,4 +1,4 @@
-"""Words in a prompt that choose how its generation ends, so that one test or one demo can have every ending."""
+"""Words in a prompt that choose how its generation ends, so that one test or demo can show every ending."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _SECONDS = re.compile(r"\[seconds=(\d+(?:\.\d+)?)\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """What a prompt asks for: its ending (success, fail, blocked, safety, empty) and its duration."""
+class Directives:
+    """The ending (success, fail, blocked, safety, empty) and the duration that a prompt asks for."""
 
     ending: str
     seconds: float
 
     @classmethod
-    def of(cls, prompt: str, seconds: float) -> Wishes:
+    def read(cls, prompt: str, seconds: float) -> Directives:
         """Read ``[fail]``, ``[blocked]``, ``[safety]``, ``[empty]``, ``[slow]``, ``[never]`` and ``[seconds=N]``."""
         ending = next((word for word in ("fail", "blocked", "safety", "empty") if f"[{word}]" in prompt), "success")
         if named := _SECONDS.search(prompt):

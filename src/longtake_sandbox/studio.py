@@ -1,4 +1,4 @@
-"""Where media are made: in threads, once for each recipe; with ``--instant`` always the same tiny ones."""
+"""The studio draws media in threads, once for each recipe. With ``--instant`` it returns tiny fixed ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TINY = 16
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """All that decides about the bytes of a result."""
+    """All that determines the bytes of a result."""
 
     prompt: str
     ratio: str
@@ -32,7 +32,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """A result's bytes."""
+    """The bytes of a result."""
 
     content: bytes
     content_type: str
@@ -40,7 +40,7 @@ class Media:
 
 
 class Studio:
-    """Makes media without holding up the event loop; the last ones are kept."""
+    """Draws media without blocking the event loop, and keeps the latest ones."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -48,20 +48,19 @@ class Studio:
         self._made: OrderedDict[Recipe, asyncio.Future[Media]] = OrderedDict()
 
     def recipe(self, task: Task) -> Recipe:
-        """Return what a task's result is made from, by the fields that the various models call their own."""
+        """Return the recipe of a task's result, from the parameters of any model."""
         given = task.param
         ratio = str(given.get("aspect_ratio") or given.get("aspectRatio") or given.get("image_size") or "")
         if task.kind == "video":
-            from longtake_sandbox.clips import is_faststart  # noqa: PLC0415 - loads the codecs only when a clip is due
+            from longtake_sandbox.clips import is_faststart  # noqa: PLC0415 - loads the codecs only for clips
 
             faststart = is_faststart(task.prompt, self._options.faststart)
             return Recipe(task.prompt, ratio if ":" in ratio else "16:9", "mp4", faststart, task.references)
-        wanted = str(given.get("output_format", "png"))
-        image_format = "jpeg" if wanted in {"jpg", "jpeg"} else "png"
+        image_format = "jpeg" if given.get("output_format") in {"jpg", "jpeg"} else "png"
         return Recipe(task.prompt, ratio or "1:1", image_format, references=task.references)
 
     async def make(self, recipe: Recipe) -> Media:
-        """Return the media of a recipe; two who ask at once wait for the same drawing."""
+        """Return the media of a recipe. Concurrent calls share one drawing."""
         if self._options.instant:
             recipe = Recipe("", f"{TINY}:{TINY}", recipe.media_format, recipe.faststart)
         if recipe not in self._made:
@@ -79,32 +78,34 @@ class Studio:
             self._made.pop(recipe, None)
 
     async def reduce(self, content: bytes) -> bytes:
-        """Return a reference as a small picture; raise OSError or ValueError if it is none."""
-        from longtake_sandbox.pictures import small_picture  # noqa: PLC0415 - loads Pillow only when it is needed
+        """Return a reference as a small picture; raise OSError or ValueError if it is no picture."""
+        from longtake_sandbox.pictures import reduce_picture  # noqa: PLC0415 - loads Pillow only when needed
 
-        return await asyncio.get_running_loop().run_in_executor(self._threads, small_picture, content)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, reduce_picture, content)
 
     def close(self) -> None:
-        """Let the threads go."""
+        """Stop the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 def make_media(recipe: Recipe, tiny: bool = False) -> Media:  # noqa: FBT001, FBT002 - the executor passes by position
-    """Draw and encode; takes a while."""
-    from PIL import Image  # noqa: PLC0415 - loads codecs only when something is drawn
+    """Draw and encode. This blocks for as long as it takes."""
+    from PIL import Image  # noqa: PLC0415 - loads Pillow only when needed
 
     from longtake_sandbox import clips, pictures  # noqa: PLC0415 - as above
 
     if recipe.media_format == "mp4":
         if tiny:
             plain = Image.new("RGB", (TINY * 4, TINY * 4), (90, 140, 200))
-            content = clips.film(iter([plain] * 2), plain.size, faststart=recipe.faststart)
+            content = clips.encode_clip(iter([plain] * 2), plain.size, faststart=recipe.faststart)
         else:
-            content = clips.clip(recipe.prompt, recipe.ratio, faststart=recipe.faststart, references=recipe.references)
+            content = clips.draw_clip(
+                recipe.prompt, recipe.ratio, faststart=recipe.faststart, references=recipe.references
+            )
     elif tiny:
         content = pictures.encode(Image.new("RGB", (TINY, TINY), (90, 140, 200)), recipe.media_format)
     else:
-        image = pictures.picture(recipe.prompt, pictures.size_of(recipe.ratio), recipe.references)
+        image = pictures.draw_picture(recipe.prompt, pictures.size_of(recipe.ratio), recipe.references)
         content = pictures.encode(image, recipe.media_format)
     etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
     return Media(content, TYPES[recipe.media_format], etag)

@@ -1,28 +1,36 @@
-"""The tasks that the sandbox has accepted. A task's state is arithmetic on its age; nothing runs in the background."""
+"""The tasks that the sandbox has accepted, and the journal that keeps them across restarts.
+
+A task's state follows from its age alone; nothing runs in the background.
+"""
 
 from __future__ import annotations
 
 import math
 import uuid
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
-from longtake_sandbox.prompt_directives import Wishes
+import orjson
+
+from longtake_sandbox.prompt_directives import Directives
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from longtake_sandbox.options import Options
 
-#: Until which part of its duration a task is in which state.
+#: The states of a running task, each with the share of its duration at which it ends.
 STATES = ((0.1, "waiting"), (0.3, "queuing"), (1.0, "generating"))
+#: Fields that the journal leaves out: references are fetched again, links are given out again.
+FLEETING = {"references", "fetching", "link", "link_until"}
 
 
 @dataclass(slots=True)
 class Task:
-    """What was accepted, and is paid for by whoever asked. ``family`` is the API it belongs to."""
+    """An accepted task, which the caller would pay for. ``family`` is the API it belongs to."""
 
     id: str
     provider: str
@@ -36,14 +44,15 @@ class Task:
     seconds: float
     ending: str
     failure: str = ""
-    #: Small pictures of the references, once they are fetched.
+    #: The references, reduced to small pictures.
     references: tuple[bytes, ...] = ()
     fetching: bool = False
-    #: The address of the result that was last given out, and until when it works.
+    #: The latest URL of the result, and when it expires.
     link: str = ""
     link_until: float = 0.0
+    #: A query or an answer has reported the end.
     told_end: bool = False
-    #: The callback was sent, heard or not, and is not planned again.
+    #: The callback was sent, whether it arrived or not, and is not planned again.
     called_back: bool = False
 
     def state(self, now: float) -> str:
@@ -57,7 +66,7 @@ class Task:
         return "success" if self.ending in {"success", "empty"} else "fail"
 
     def ended(self, now: float) -> bool:
-        """Say whether the task has come to its end."""
+        """Return whether the task has ended."""
         return self.state(now) in {"success", "fail"}
 
     @property
@@ -75,7 +84,7 @@ class Task:
 
 @dataclass(slots=True)
 class Tasks:
-    """All accepted tasks by id, in the order of their acceptance."""
+    """All accepted tasks by id, oldest first."""
 
     options: Options
     _tasks: dict[str, Task] = field(default_factory=dict)
@@ -93,9 +102,9 @@ class Tasks:
         param: dict[str, Any] | None = None,
         callback_url: str = "",
     ) -> Task:
-        """Accept a task; from here on it is paid for."""
+        """Accept a task. It costs money from here on."""
         identity = prefix + uuid.uuid4().hex
-        wishes = Wishes.of(prompt, self._spread(identity, self.options.duration(model, kind)))
+        directives = Directives.read(prompt, self._spread(identity, self.options.duration(model, kind)))
         task = Task(
             identity,
             provider,
@@ -106,23 +115,23 @@ class Tasks:
             param or {},
             callback_url,
             now,
-            wishes.seconds,
-            wishes.ending,
+            directives.seconds,
+            directives.ending,
         )
         self._tasks[identity] = task
         return task
 
     def add(self, task: Task) -> None:
-        """Take a task back that an earlier process had accepted."""
+        """Add a task that an earlier process accepted."""
         self._tasks[task.id] = task
 
     def get(self, identity: str, family: str = "") -> Task | None:
-        """Return a task of a family, or None: one API does not know another's ids."""
+        """Return the task, or None: an API does not know the ids of another family."""
         task = self._tasks.get(identity)
         return task if task and family in {"", task.family} else None
 
     def newest(self, family: str) -> Task | None:
-        """Return the task of a family that was accepted last."""
+        """Return the latest task of a family."""
         return next((task for task in reversed(self._tasks.values()) if task.family == family), None)
 
     def __iter__(self) -> Iterator[Task]:
@@ -134,7 +143,46 @@ class Tasks:
 
 
 def reference_of(callback_url: str) -> str:
-    """Return the caller's own reference in a callback's address: `reference` of its query, else its last part."""
+    """Return the caller's reference from a callback URL: its `reference` parameter, or else its last path segment."""
     address, _, query = callback_url.partition("?")
     named = parse_qs(query).get("reference")
     return named[0] if named else address.rstrip("/").rpartition("/")[2]
+
+
+class Journal:
+    """An append-only file of accepted tasks, one JSON object a line. Without a path it keeps nothing."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path) if path else None
+        self._file = self._path.open("ab", buffering=0) if self._path else None
+        if self._file and self._path and not self._path.read_bytes().endswith(b"\n"):
+            # A kill may have cut the last line off; the next one must not be appended to it.
+            self._file.write(b"\n")
+
+    def write(self, task: Task) -> None:
+        """Append the task's present state. Of several lines for one task the last counts."""
+        if self._file:
+            self._file.write(orjson.dumps(_row(task)) + b"\n")
+
+    def read(self) -> Iterator[Task]:
+        """Yield the tasks in the file, without lines that a kill cut off."""
+        lines = self._path.read_bytes().split(b"\n") if self._path else []
+        found = {}
+        for line in lines:
+            try:
+                row = orjson.loads(line)
+            except orjson.JSONDecodeError:
+                continue
+            found[row["id"]] = Task(**{**row, "seconds": math.inf if row["seconds"] is None else row["seconds"]})
+        yield from found.values()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file:
+            self._file.close()
+
+
+def _row(task: Task) -> dict[str, Any]:
+    row = {name: value for name, value in asdict(task).items() if name not in FLEETING}
+    row["seconds"] = None if math.isinf(task.seconds) else task.seconds
+    return row

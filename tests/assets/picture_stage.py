@@ -13,7 +13,7 @@ from PIL import Image
 from sqlalchemy import select
 
 from longtake import Engine
-from longtake.adapters.decoder.decoders import Decoders
+from longtake.adapters.decoder.pool import DecoderPool
 from longtake.capabilities.media.cloudflare import CloudflareFrames
 from longtake.capabilities.media.mirror import MIRROR_LANE
 from longtake.capabilities.media.previews import PREVIEW_LANE, Previews
@@ -22,7 +22,7 @@ from longtake.capabilities.media.thumbnail_store import asset_pictures
 from longtake.capabilities.media.thumbnails import THUMBNAIL_LANE, Thumbnails
 from longtake.engine.tables import jobs
 from longtake.services.assets import THUMBNAIL
-from longtake_sandbox.clips import clip
+from longtake_sandbox.clips import draw_clip
 from tests.assets.stage import Source, Stage
 from tests.engine.stage import claim_lane, hire
 from tests.wait import until
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from longtake.adapters.storage import Storage
     from tests.assets.test_mirror_storage import Between
 
-CLIP = clip("a fox in snow", "16:9", faststart=True)
+CLIP = draw_clip("a fox in snow", "16:9", faststart=True)
 
 
 def drawn(size: tuple[int, int] = (300, 200), form: str = "PNG") -> bytes:
@@ -105,7 +105,7 @@ class PictureStage(Stage):
     def __init__(self, database: Database, removable: Removable) -> None:
         super().__init__(database, removable.storage)
         self.removable = removable
-        self.decoders = Decoders(1)
+        self.decoders = DecoderPool(1)
         self.zone = Source()
         self.mirror_kind = self.kind
         self.declare()

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from longtake import Cancelled, Done, Fail, Retry, Snooze
-from longtake.adapters.decoder.decoders import Decoders
+from longtake.adapters.decoder.pool import DecoderPool
 from longtake.capabilities.media import previews
 from longtake.services.assets import MIRROR, PREVIEW, assets
 from tests.assets.picture_stage import CLIP, PictureStage, by_parts
@@ -81,7 +81,7 @@ async def test_a_decoder_that_fails_is_tried_three_times_and_changes_nothing_els
     asset_id = await with_thumbnail(stage)
     await stage.run(MIRROR)
     await stage.decoders.close()
-    stage.decoders = Decoders(1, wall_seconds=0.0)
+    stage.decoders = DecoderPool(1, wall_seconds=0.0)
     stage.declare()
     for wait in previews.WAITS:
         assert isinstance(await stage.run(PREVIEW), Retry)
@@ -101,7 +101,7 @@ async def test_a_decoder_that_fails_is_given_up_after_three_tries_whatever_comes
         clock.advance(previews.LOOK_SECONDS)
     await stage.run(MIRROR)
     await stage.decoders.close()
-    failing, busy = Decoders(1, wall_seconds=0.0), Decoders(0, place_seconds=0.01)
+    failing, busy = DecoderPool(1, wall_seconds=0.0), DecoderPool(0, place_seconds=0.01)
     for wait in previews.WAITS:
         stage.decoders = failing
         stage.declare()

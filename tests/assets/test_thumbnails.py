@@ -15,7 +15,7 @@ from PIL import Image
 from sqlalchemy import delete, update
 
 from longtake import Done, Fail, Retry, Snooze, Worker, open_database
-from longtake.adapters.decoder.decoders import Decoders
+from longtake.adapters.decoder.pool import DecoderPool
 from longtake.adapters.storage.s3 import S3Storage
 from longtake.adapters.storage.s3_address import parse_s3_url
 from longtake.capabilities.media import range_reader, thumbnails
@@ -114,7 +114,7 @@ async def test_v6_tries_come_at_once_after_30_and_after_120_seconds(stage: Pictu
 
 def test_v6_the_limit_of_a_try_is_60_seconds(tmp_path: Path) -> None:
     assert thumbnails.TIME_LIMIT == 60.0
-    assert Decoders(1)._wall_seconds < thumbnails.TIME_LIMIT, "so that the reason is told, and not only the limit"
+    assert DecoderPool(1)._wall_seconds < thumbnails.TIME_LIMIT, "so that the reason is told, and not only the limit"
 
 
 async def test_v6_processing_is_seen_while_it_runs(running: PictureStage) -> None:
@@ -207,7 +207,7 @@ async def test_a_store_that_says_nothing_counts_as_away(stage: PictureStage, mon
 
 async def test_v1_with_a_decoder_that_fails_the_copy_still_completes(stage: PictureStage, clock: StoppedClock) -> None:
     await stage.decoders.close()
-    stage.decoders = Decoders(1, processor_seconds=0.0, wall_seconds=0.0)
+    stage.decoders = DecoderPool(1, processor_seconds=0.0, wall_seconds=0.0)
     stage.declare()
     stage.source.files["/clip.mp4"] = by_parts(CLIP)
     asset_id = await stage.register("/clip.mp4", "video")
@@ -224,7 +224,7 @@ async def test_v1_with_a_decoder_that_fails_the_copy_still_completes(stage: Pict
 async def test_while_all_decoders_are_at_work_no_try_is_spent(stage: PictureStage, clock: StoppedClock) -> None:
     stage.source.files["/clip.mp4"] = by_parts(CLIP)
     asset_id = await stage.register("/clip.mp4", "video")
-    busy = Decoders(0, place_seconds=0.01)
+    busy = DecoderPool(0, place_seconds=0.01)
     stage.decoders, free = busy, stage.decoders
     stage.declare()
     assert isinstance(await stage.run(), Snooze)
@@ -241,7 +241,7 @@ async def test_v6_a_file_that_fails_is_given_up_after_three_tries_whatever_comes
 ) -> None:
     stage.source.files["/clip.mp4"] = by_parts(b"\0\0\0\x18ftypisom" + bytes(500))
     asset_id = await stage.register("/clip.mp4", "video")
-    free, busy = stage.decoders, Decoders(0, place_seconds=0.01)
+    free, busy = stage.decoders, DecoderPool(0, place_seconds=0.01)
     for number, wait in enumerate(thumbnails.WAITS, start=1):
         assert isinstance(await stage.run(), Retry)
         assert (await stage.asset(asset_id)).thumbnail_attempts == number

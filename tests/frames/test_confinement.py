@@ -12,18 +12,18 @@ from pathlib import Path
 import pytest
 
 from longtake.adapters.decoder.confinement import MACHINES
-from longtake.adapters.decoder.decoder import Whole
-from longtake.adapters.decoder.decoders import Decoders
-from longtake.adapters.decoder.request import Wish
+from longtake.adapters.decoder.pool import DecoderPool
+from longtake.adapters.decoder.process import MemoryFile
+from longtake.adapters.decoder.protocol import DecodeRequest
 from longtake.errors import MediaRefused
 
 PROGRAM = """
 import os, resource, socket
 from longtake.adapters.decoder import child
-from longtake.adapters.decoder.frames import load_decoders
+from longtake.adapters.decoder.pictures import load_decoders
 child.limit_process()
 load_decoders()
-child.open_nothing_more()
+child.deny_new_files()
 try:
     {attempt}
 except OSError as error:
@@ -67,9 +67,9 @@ def test_a13_a_child_that_is_ready_reaches_nothing_even_with_a_number_free_to_op
 
 @pytest.mark.skipif(platform.machine() not in MACHINES, reason="only the limits hold here")
 async def test_a13_a_decoder_is_under_the_filter_before_it_sees_a_file() -> None:
-    decoders = Decoders(1)
+    decoders = DecoderPool(1)
     with pytest.raises(MediaRefused):
-        await decoders.make(Wish("check", "image/png"), Whole(b"no picture"))
+        await decoders.decode(DecodeRequest("check", "image/png"), MemoryFile(b"no picture"))
     status = status_of(decoders._idle[0]._process.pid)
     assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
     await decoders.close()

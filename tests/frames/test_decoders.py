@@ -1,4 +1,4 @@
-"""Decoders: real children, real files, hostile ones among them. Whatever a file is, the parent lives and goes on."""
+"""DecoderPool: real children, real files, hostile ones among them. Whatever a file is, the parent lives and goes on."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ import pytest
 import pytest_asyncio
 from PIL import Image
 
-from longtake.adapters.decoder import decoder as parent
+from longtake.adapters.decoder import process as parent
 from longtake.adapters.decoder.block_reader import BLOCK
-from longtake.adapters.decoder.decoder import Whole
-from longtake.adapters.decoder.decoders import Decoders
-from longtake.adapters.decoder.request import MOST_PIXELS, Wish
+from longtake.adapters.decoder.pool import DecoderPool
+from longtake.adapters.decoder.process import MemoryFile
+from longtake.adapters.decoder.protocol import MOST_PIXELS, DecodeRequest
 from longtake.errors import ConnectionLost, DecoderFailed, DecodersBusy, MediaRefused
-from longtake_sandbox.clips import clip, film
+from longtake_sandbox.clips import draw_clip, encode_clip
 from tests.wait import PATIENCE_SECONDS
 
-STILL = Wish("still", "video/mp4")
+STILL = DecodeRequest("still", "video/mp4")
 
 
 class Bytes:
@@ -57,8 +57,8 @@ class Endless(Bytes):
 
 
 @pytest_asyncio.fixture
-async def decoders() -> AsyncIterator[Decoders]:
-    made = Decoders(1, wall_seconds=30.0)
+async def decoders() -> AsyncIterator[DecoderPool]:
+    made = DecoderPool(1, wall_seconds=30.0)
     yield made
     await made.close()
 
@@ -73,7 +73,7 @@ def drawn(size: tuple[int, int], form: str, mode: str = "RGB") -> bytes:
 def noisy_film(seconds: int, size: tuple[int, int], *, faststart: bool) -> bytes:
     """Return a clip that cannot be made small: every frame is other noise."""
     frames = (Image.effect_noise(size, 90 + number % 7).convert("RGB") for number in range(24 * seconds))
-    return film(frames, size, faststart=faststart)
+    return encode_clip(frames, size, faststart=faststart)
 
 
 def bomb(width: int, height: int) -> bytes:
@@ -92,8 +92,8 @@ def bomb(width: int, height: int) -> bytes:
 
 
 @pytest.mark.parametrize("faststart", [True, False])
-async def test_a_frame_of_a_video_fills_the_size(decoders: Decoders, faststart: bool) -> None:
-    made = await decoders.make(STILL, Bytes(clip("a fox", "9:16", faststart=faststart)))
+async def test_a_frame_of_a_video_fills_the_size(decoders: DecoderPool, faststart: bool) -> None:
+    made = await decoders.decode(STILL, Bytes(draw_clip("a fox", "9:16", faststart=faststart)))
     picture = Image.open(io.BytesIO(made.picture))
     assert (picture.format, picture.size) == ("JPEG", (960, 540))
     assert made.height > made.width
@@ -103,38 +103,40 @@ async def test_a_frame_of_a_video_fills_the_size(decoders: Decoders, faststart: 
 
 
 async def test_a_decoder_needs_no_folder_to_start_in(
-    decoders: Decoders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    decoders: DecoderPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     os.rmdir(tmp_path)  # noqa: PTH106 - pathlib is refused in a coroutine
-    made = await decoders.make(Wish("small", "image/png", 100, 100), Whole(drawn((300, 500), "PNG")))
+    made = await decoders.decode(DecodeRequest("small", "image/png", 100, 100), MemoryFile(drawn((300, 500), "PNG")))
     assert Image.open(io.BytesIO(made.picture)).format == "WEBP"
 
 
 async def test_whoever_waits_too_long_for_a_decoder_is_told_so() -> None:
-    busy = Decoders(1, place_seconds=0.05)
-    waiting = asyncio.create_task(busy.make(STILL, Endless(b"x" * 100)))
+    busy = DecoderPool(1, place_seconds=0.05)
+    waiting = asyncio.create_task(busy.decode(STILL, Endless(b"x" * 100)))
     await asyncio.sleep(0)
     with pytest.raises(DecodersBusy):
-        await busy.make(STILL, Bytes(b"x" * 100))
+        await busy.decode(STILL, Bytes(b"x" * 100))
     waiting.cancel()
     await asyncio.wait({waiting})
     # The place is free again.
     with pytest.raises(MediaRefused):
-        await busy.make(STILL, Bytes(b"x" * 100))
+        await busy.decode(STILL, Bytes(b"x" * 100))
     await busy.close()
 
 
 @pytest.mark.parametrize("faststart", [True, False])
-async def test_a_small_part_of_a_long_video_is_enough(decoders: Decoders, faststart: bool) -> None:
+async def test_a_small_part_of_a_long_video_is_enough(decoders: DecoderPool, faststart: bool) -> None:
     body = noisy_film(4, (640, 360), faststart=faststart)
-    made = await decoders.make(STILL, Bytes(body))
+    made = await decoders.decode(STILL, Bytes(body))
     assert len(body) > 5_000_000
     assert made.bytes_read < 0.15 * len(body)
 
 
-async def test_a_preview_moves(decoders: Decoders) -> None:
-    made = await decoders.make(Wish("preview", "video/mp4"), Bytes(clip("a fox", "16:9", faststart=True)))
+async def test_a_preview_moves(decoders: DecoderPool) -> None:
+    made = await decoders.decode(
+        DecodeRequest("preview", "video/mp4"), Bytes(draw_clip("a fox", "16:9", faststart=True))
+    )
     picture = Image.open(io.BytesIO(made.picture))
     assert (picture.format, picture.size) == ("WEBP", (320, 180))
     assert getattr(picture, "n_frames", 1) > 5
@@ -151,28 +153,28 @@ async def test_a_preview_moves(decoders: Decoders) -> None:
         ("image/gif", "GIF", "L"),
     ],
 )
-async def test_pictures_of_every_kind(decoders: Decoders, content_type: str, form: str, mode: str) -> None:
+async def test_pictures_of_every_kind(decoders: DecoderPool, content_type: str, form: str, mode: str) -> None:
     body = drawn((300, 500), form, mode)
-    made = await decoders.make(Wish("still", content_type, 320, 180), Bytes(body))
+    made = await decoders.decode(DecodeRequest("still", content_type, 320, 180), Bytes(body))
     assert (made.width, made.height, made.duration_seconds) == (300, 500, None)
     assert Image.open(io.BytesIO(made.picture)).size == (320, 180)
-    checked = await decoders.make(Wish("check", content_type), Bytes(body))
+    checked = await decoders.decode(DecodeRequest("check", content_type), Bytes(body))
     assert (checked.width, checked.height, checked.picture) == (300, 500, b"")
 
 
-async def test_a_picture_is_shown_as_its_camera_was_held(decoders: Decoders) -> None:
+async def test_a_picture_is_shown_as_its_camera_was_held(decoders: DecoderPool) -> None:
     out = io.BytesIO()
     exif = Image.Exif()
     exif[0x0112] = 6
     Image.new("RGB", (400, 200), "red").save(out, "JPEG", exif=exif)
-    made = await decoders.make(Wish("still", "image/jpeg"), Bytes(out.getvalue()))
+    made = await decoders.decode(DecodeRequest("still", "image/jpeg"), Bytes(out.getvalue()))
     assert (made.width, made.height) == (200, 400)
 
 
 @pytest.mark.parametrize(
     ("name", "content_type", "body"),
     [
-        ("truncated video", "video/mp4", clip("a fox", "16:9", faststart=False)[:9_000]),
+        ("truncated video", "video/mp4", draw_clip("a fox", "16:9", faststart=False)[:9_000]),
         ("truncated PNG", "image/png", drawn((900, 900), "PNG", "RGB")[:-400]),
         ("a PNG that ends in zeros", "image/png", drawn((900, 900), "PNG", "RGB")[:-400] + bytes(400)),
         ("truncated JPEG", "image/jpeg", drawn((900, 900), "JPEG")[:-900]),
@@ -185,18 +187,18 @@ async def test_a_picture_is_shown_as_its_camera_was_held(decoders: Decoders) -> 
     ],
 )
 async def test_what_is_broken_is_refused_and_the_decoder_lives(
-    decoders: Decoders, name: str, content_type: str, body: bytes
+    decoders: DecoderPool, name: str, content_type: str, body: bytes
 ) -> None:
     with pytest.raises(MediaRefused, match=r"damaged|decoded"):
-        await decoders.make(Wish("still", content_type), Bytes(body))
+        await decoders.decode(DecodeRequest("still", content_type), Bytes(body))
     [idle] = decoders._idle
-    await decoders.make(STILL, Bytes(clip("a fox", "16:9", faststart=True)))
+    await decoders.decode(STILL, Bytes(draw_clip("a fox", "16:9", faststart=True)))
     assert decoders._idle == [idle], "the same child went on"
 
 
-async def test_a_bomb_is_not_unpacked(decoders: Decoders) -> None:
+async def test_a_bomb_is_not_unpacked(decoders: DecoderPool) -> None:
     with pytest.raises(MediaRefused, match=f"{MOST_PIXELS:,}") as refused:
-        await decoders.make(Wish("still", "image/png"), Bytes(bomb(50_000, 50_000)))
+        await decoders.decode(DecodeRequest("still", "image/png"), Bytes(bomb(50_000, 50_000)))
     assert refused.value.facts["reason"] == "too large"
     [idle] = decoders._idle
     peak = _peak_kilobytes(idle._process.pid)
@@ -204,43 +206,43 @@ async def test_a_bomb_is_not_unpacked(decoders: Decoders) -> None:
 
 
 async def test_too_much_processor_time_ends_the_child_and_not_the_parent() -> None:
-    decoders = Decoders(1, processor_seconds=0.05)
-    body = Bytes(clip("a fox", "16:9", faststart=True))
+    decoders = DecoderPool(1, processor_seconds=0.05)
+    body = Bytes(draw_clip("a fox", "16:9", faststart=True))
     # The system counts in whole seconds: so many large frames need many of them, whatever the processor.
     costly = Bytes(noisy_film(1, (1920, 1080), faststart=True))
     with pytest.raises(DecoderFailed, match="stopped by its limits"):
-        await decoders.make(Wish("preview", "video/mp4", frames=2_000), costly)
+        await decoders.decode(DecodeRequest("preview", "video/mp4", frames=2_000), costly)
     decoders._processor_seconds = 20.0
-    await decoders.make(STILL, body)
+    await decoders.decode(STILL, body)
     await decoders.close()
 
 
 async def test_a_source_that_never_answers_ends_with_the_time_limit() -> None:
-    decoders = Decoders(1, wall_seconds=0.3)
+    decoders = DecoderPool(1, wall_seconds=0.3)
     with pytest.raises(DecoderFailed, match=r"more than 0\.3 s"):
-        await decoders.make(STILL, Endless(b"x" * 1000))
+        await decoders.decode(STILL, Endless(b"x" * 1000))
     assert decoders._idle == []
     await decoders.close()
 
 
-async def test_the_trouble_of_a_source_is_told_as_it_is(decoders: Decoders) -> None:
+async def test_the_trouble_of_a_source_is_told_as_it_is(decoders: DecoderPool) -> None:
     with pytest.raises(ConnectionLost):
-        await decoders.make(STILL, Breaking(noisy_film(1, (640, 360), faststart=False)))
+        await decoders.decode(STILL, Breaking(noisy_film(1, (640, 360), faststart=False)))
     assert len(decoders._idle) == 1, "it is not the decoder's fault"
 
 
-async def test_a_child_that_is_killed_is_replaced(decoders: Decoders) -> None:
-    body = Bytes(clip("a fox", "16:9", faststart=True))
-    await decoders.make(STILL, body)
+async def test_a_child_that_is_killed_is_replaced(decoders: DecoderPool) -> None:
+    body = Bytes(draw_clip("a fox", "16:9", faststart=True))
+    await decoders.decode(STILL, body)
     os.kill(decoders._idle[0]._process.pid, signal.SIGKILL)
     await decoders._idle[0]._process.wait()
     with pytest.raises(DecoderFailed):
-        await decoders.make(STILL, body)
-    assert (await decoders.make(STILL, body)).picture
+        await decoders.decode(STILL, body)
+    assert (await decoders.decode(STILL, body)).picture
 
 
 async def test_a_caller_that_gives_up_leaves_no_child_behind() -> None:
-    decoders = Decoders(1)
+    decoders = DecoderPool(1)
     asked = asyncio.Event()
 
     class Waiting(Endless):
@@ -248,7 +250,7 @@ async def test_a_caller_that_gives_up_leaves_no_child_behind() -> None:
             asked.set()
             return await super().read(offset, length)
 
-    making = asyncio.create_task(decoders.make(STILL, Waiting(b"x" * 1000)))
+    making = asyncio.create_task(decoders.decode(STILL, Waiting(b"x" * 1000)))
     await asyncio.wait_for(asked.wait(), PATIENCE_SECONDS)
     assert len(_children()) == 1
     making.cancel()
@@ -258,13 +260,13 @@ async def test_a_caller_that_gives_up_leaves_no_child_behind() -> None:
 
 
 async def test_no_more_children_than_places() -> None:
-    decoders = Decoders(2)
-    body = Bytes(clip("a fox", "16:9", faststart=True))
+    decoders = DecoderPool(2)
+    body = Bytes(draw_clip("a fox", "16:9", faststart=True))
     most = 0
 
     async def one() -> None:
         nonlocal most
-        await decoders.make(STILL, body)
+        await decoders.decode(STILL, body)
         most = max(most, len(_children()))
 
     await asyncio.gather(*(one() for _ in range(8)))
@@ -294,13 +296,13 @@ def _children() -> list[int]:
 
 
 async def test_a_small_copy_has_the_whole_picture_and_comes_the_same_whether_its_file_goes_along(
-    decoders: Decoders,
+    decoders: DecoderPool,
 ) -> None:
     out = io.BytesIO()
     Image.linear_gradient("L").resize((424, 600)).convert("RGB").save(out, "JPEG")
-    wish = Wish("small", "image/jpeg", width=200, height=300, quality=75)
-    along = await decoders.make(wish, Whole(out.getvalue()))
-    asked = await decoders.make(wish, Bytes(out.getvalue()))
+    request = DecodeRequest("small", "image/jpeg", width=200, height=300, quality=75)
+    along = await decoders.decode(request, MemoryFile(out.getvalue()))
+    asked = await decoders.decode(request, Bytes(out.getvalue()))
     assert along.picture == asked.picture
     assert (along.bytes_read, asked.bytes_read) == (0, len(out.getvalue()))
     with Image.open(io.BytesIO(along.picture)) as small:
@@ -319,24 +321,26 @@ async def test_a_small_copy_has_the_whole_picture_and_comes_the_same_whether_its
     ],
 )
 async def test_a_small_copy_is_about_as_large_as_was_wished(
-    decoders: Decoders, size: tuple[int, int], expected: tuple[int, int]
+    decoders: DecoderPool, size: tuple[int, int], expected: tuple[int, int]
 ) -> None:
     out = io.BytesIO()
     Image.linear_gradient("L").resize(size).convert("RGB").save(out, "JPEG")
-    made = await decoders.make(Wish("small", "image/jpeg", width=200, height=300), Whole(out.getvalue()))
+    made = await decoders.decode(
+        DecodeRequest("small", "image/jpeg", width=200, height=300), MemoryFile(out.getvalue())
+    )
     with Image.open(io.BytesIO(made.picture)) as small:
         assert (small.size, made.width, made.height) == (expected, *size)
 
 
 @pytest.mark.parametrize("body", [b"", b"\xff\xd8\xff", b"<html>"])
-async def test_what_goes_along_and_is_no_picture_is_refused(decoders: Decoders, body: bytes) -> None:
+async def test_what_goes_along_and_is_no_picture_is_refused(decoders: DecoderPool, body: bytes) -> None:
     with pytest.raises(MediaRefused):
-        await decoders.make(Wish("small", "image/jpeg"), Whole(body))
+        await decoders.decode(DecodeRequest("small", "image/jpeg"), MemoryFile(body))
 
 
 GREEDY_CHILD = """
 import sys
-from longtake.adapters.decoder.messages import pack, receive
+from longtake.adapters.decoder.protocol import pack, receive
 size = receive(sys.stdin.buffer)[0]["size"]
 sys.stdout.buffer.write(pack({"read": 0, "length": size}))
 sys.stdout.buffer.flush()
@@ -345,7 +349,7 @@ receive(sys.stdin.buffer)
 
 
 async def test_a_child_that_was_taken_over_cannot_fill_its_parents_memory(
-    decoders: Decoders, monkeypatch: pytest.MonkeyPatch
+    decoders: DecoderPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
 
@@ -356,6 +360,6 @@ async def test_a_child_that_was_taken_over_cannot_fill_its_parents_memory(
 
     monkeypatch.setattr(parent, "COMMAND", (sys.executable, "-I", "-c", GREEDY_CHILD))
     with pytest.raises(DecoderFailed):
-        await decoders.make(STILL, Large(bytes(BLOCK + 1)))
+        await decoders.decode(STILL, Large(bytes(BLOCK + 1)))
     assert asked == []
     assert decoders._idle == []

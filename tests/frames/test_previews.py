@@ -17,15 +17,15 @@ from av.video.stream import VideoStream
 from PIL import Image, ImageSequence, ImageStat
 
 from longtake.adapters.decoder import videos
-from longtake.adapters.decoder.decoders import Decoders
-from longtake.adapters.decoder.request import Wish
+from longtake.adapters.decoder.pool import DecoderPool
+from longtake.adapters.decoder.protocol import DecodeRequest
 from longtake.errors import DecodersBusy
-from longtake_sandbox.clips import clip
+from longtake_sandbox.clips import draw_clip
 from tests.frames.test_decoders import STILL, Bytes, Endless
 from tests.wait import PATIENCE_SECONDS
 
-PREVIEW = Wish("preview", "video/mp4")
-CLIP = Bytes(clip("a fox", "16:9", faststart=True))
+PREVIEW = DecodeRequest("preview", "video/mp4")
+CLIP = Bytes(draw_clip("a fox", "16:9", faststart=True))
 FRAMES = 240
 
 
@@ -78,8 +78,8 @@ def test_no_frame_of_a_short_video_is_decoded_twice(decoded: list[VideoFrame], k
 
 def test_a_video_without_an_index_is_decoded_once_as_well(decoded: list[VideoFrame]) -> None:
     body = brightening(10, 250, "webm", "libvpx")
-    wish = asdict(Wish("preview", "video/webm"))
-    _facts, preview, _placeholder = videos.of_video(wish, io.BytesIO(body))
+    request = asdict(DecodeRequest("preview", "video/webm"))
+    _facts, preview, _placeholder = videos.of_video(request, io.BytesIO(body))
     assert len(decoded) <= FRAMES
     assert brightness(preview) == pytest.approx([10 + 20 * number for number in range(12)], abs=6)
 
@@ -91,31 +91,31 @@ def test_of_a_long_video_the_nearest_key_frames_do(decoded: list[VideoFrame]) ->
 
 
 async def test_previews_leave_decoders_to_whoever_is_in_a_hurry() -> None:
-    decoders = Decoders(2)
-    previews = [asyncio.create_task(decoders.make(PREVIEW, Endless(b"x" * 1000))) for _ in range(4)]
+    decoders = DecoderPool(2)
+    previews = [asyncio.create_task(decoders.decode(PREVIEW, Endless(b"x" * 1000))) for _ in range(4)]
     await asyncio.sleep(0)
     async with asyncio.timeout(PATIENCE_SECONDS):
-        assert (await decoders.make(STILL, CLIP)).picture
+        assert (await decoders.decode(STILL, CLIP)).picture
     for one in previews:
         one.cancel()
     await asyncio.wait(previews)
-    assert (await decoders.make(PREVIEW, CLIP)).picture, "the places are free again"
+    assert (await decoders.decode(PREVIEW, CLIP)).picture, "the places are free again"
     await decoders.close()
 
 
 async def test_a_preview_that_waits_too_long_for_the_others_is_told_so() -> None:
-    decoders = Decoders(3, place_seconds=0.05)
-    first = asyncio.create_task(decoders.make(PREVIEW, Endless(b"x" * 1000)))
+    decoders = DecoderPool(3, place_seconds=0.05)
+    first = asyncio.create_task(decoders.decode(PREVIEW, Endless(b"x" * 1000)))
     await asyncio.sleep(0)
     with pytest.raises(DecodersBusy):
-        await decoders.make(PREVIEW, CLIP)
+        await decoders.decode(PREVIEW, CLIP)
     first.cancel()
     await asyncio.wait([first])
-    assert (await decoders.make(PREVIEW, CLIP)).picture
+    assert (await decoders.decode(PREVIEW, CLIP)).picture
     await decoders.close()
 
 
 async def test_a_single_decoder_makes_previews_too() -> None:
-    decoders = Decoders(1)
-    assert (await decoders.make(PREVIEW, CLIP)).picture
+    decoders = DecoderPool(1)
+    assert (await decoders.decode(PREVIEW, CLIP)).picture
     await decoders.close()

@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from longtake.adapters.providers.kie import Kie
-from longtake.adapters.providers.kie_callbacks import callback_task_id, is_signed
+from longtake.adapters.providers.kie_account import callback_task_id, is_signed
 from tests.net.servers import Received, answer, running
 from tests.providers.asking import OF_GEMINI, OF_KIE, accepted
 from tests.sandbox_process import WEBHOOK_KEY

@@ -91,7 +91,7 @@ def test_every_provider_and_error_is_in_the_document(providers: dict[str, Provid
     }
     for name, provider in providers.items():
         assert rows[name][3:5] == [provider.account, provider.submits]
-        assert rows[name][5] == {"url": "addresses", "bytes": "bytes"}[str(provider.takes_references)]
+        assert rows[name][5] == {"url": "URLs", "bytes": "bytes"}[str(provider.takes_references)]
     from longtake.errors import ProviderError
 
     for error in ProviderError.__subclasses__():

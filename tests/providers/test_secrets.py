@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from longtake.adapters.net import HttpClient
+from longtake.adapters.providers.calls import plain_words
 from longtake.adapters.providers.provider import Failed, MediaUrl, Reference
-from longtake.adapters.providers.provider_text import plain_words
 from longtake.adapters.providers.registry import build_providers
 from longtake.errors import LongtakeError
 from longtake.settings import Settings

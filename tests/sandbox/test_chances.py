@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from longtake_sandbox.exchange import Exchange
 from longtake_sandbox.faults import Faults, RuleBody
-from longtake_sandbox.limits import Windows
-from longtake_sandbox.options import Limit
+from longtake_sandbox.options import Limit, RateLimiter
 
 
 def drawn(seed: int, count: int = 400) -> list[bool]:
@@ -29,10 +28,10 @@ def test_callbacks_are_only_met_by_rules_that_name_them() -> None:
 
 
 def test_a_window_slides_and_counts_each_key_and_only_what_it_lets_in() -> None:
-    windows, limit = Windows(), Limit.parse("2/10")
-    assert [windows.admit("a", limit, at) for at in (0, 1, 2, 9.9)] == [True, True, False, False]
-    assert windows.admit("b", limit, 2)
-    assert windows.wait("a", limit, 9) == 1
-    assert windows.admit("a", limit, 10)
-    assert not windows.admit("a", limit, 10.5)
-    assert windows.admit("a", limit, 11)
+    limiter, limit = RateLimiter(), Limit.parse("2/10")
+    assert [limiter.admit("a", limit, at) for at in (0, 1, 2, 9.9)] == [True, True, False, False]
+    assert limiter.admit("b", limit, 2)
+    assert limiter.wait("a", limit, 9) == 1
+    assert limiter.admit("a", limit, 10)
+    assert not limiter.admit("a", limit, 10.5)
+    assert limiter.admit("a", limit, 11)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import av
 import pytest
 
-from longtake_sandbox.clips import clip, is_faststart
-from longtake_sandbox.pictures import encode, picture, size_of
+from longtake_sandbox.clips import draw_clip, is_faststart
+from longtake_sandbox.pictures import draw_picture, encode, size_of
 from tests.sandbox.wire import Kie, ask
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def test_one_half_of_the_prompts_has_its_index_in_front() -> None:
 
 
 def test_clips_move_and_are_the_same_for_the_same_prompt() -> None:
-    content = clip("a fox", "1:1", faststart=True)
-    assert content == clip("a fox", "1:1", faststart=True)
+    content = draw_clip("a fox", "1:1", faststart=True)
+    assert content == draw_clip("a fox", "1:1", faststart=True)
     with av.open(io.BytesIO(content), "r", format="mp4") as container:
         frames = [bytes(frame.planes[0]) for frame in container.decode(video=0)]
     assert 48 <= len(frames) <= 96
@@ -105,4 +105,4 @@ def test_sizes_follow_the_ratio(ratio: str, size: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("prompt", ["", "x" * 3000, "many words " * 500, "一只狐狸在雪地里奔跑" * 30, "a\nb\x00c 🦊"])
 def test_any_prompt_can_be_drawn(prompt: str) -> None:
-    assert encode(picture(prompt, (320, 180)), "png").startswith(b"\x89PNG")
+    assert encode(draw_picture(prompt, (320, 180)), "png").startswith(b"\x89PNG")

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake_sandbox.journal import Journal
 from longtake_sandbox.options import Options
-from longtake_sandbox.tasks import Task, Tasks, reference_of
+from longtake_sandbox.tasks import Journal, Task, Tasks, reference_of
 
 if TYPE_CHECKING:
     from pathlib import Path

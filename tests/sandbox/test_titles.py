@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake_sandbox.shows import Shows, normalised
-from longtake_sandbox.title_words import COUNT, names
-from longtake_sandbox.titles import FIRST_YEAR, LAST_YEAR, Catalogue, make_catalogue
+from longtake_sandbox.titles import COUNT, FIRST_YEAR, LAST_YEAR, Catalogue, make_catalogue, names
+from longtake_sandbox.tmdb import Shows, normalised
 from tests.sandbox.wire import ask
 from tests.sandbox_process import running_sandbox
 

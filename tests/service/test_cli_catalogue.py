@@ -142,7 +142,7 @@ def test_json_lines_are_imported_from_a_file_and_from_a_pipe(longtake: User) -> 
     ended = longtake("catalogue", "import", "titles.ndjson", "--json")
     assert (ended.code, ended.json["created"]) == (1, 3), ended.errors
     assert [one["line"] for one in ended.json["refusals"]] == [2, 3, 4, 5, 6, 10]
-    assert "Line 3: It has titel, which is not known; wanted are bangumi_id, " in ended.errors
+    assert "Line 3: It has titel, which is not known. Expected: bangumi_id, " in ended.errors
     reading, writing = os.pipe()
     os.write(writing, json.dumps(good[0]).encode())
     os.close(writing)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from longtake.adapters.decoder.decoders import Decoders
+from longtake.adapters.decoder.pool import DecoderPool
 from longtake.adapters.net import HttpClient
 from longtake.adapters.providers.registry import build_providers, lanes_of
 from longtake.adapters.providers.trouble import Breaker
@@ -88,7 +88,7 @@ class Capabilities:
         self.vault = vault
         self.client = HttpClient(allowed_addresses=settings.allow_addresses.split(","))
         self.storage = open_storage(settings)
-        self.decoders = Decoders(settings.decoders or os.cpu_count() or 1)
+        self.decoders = DecoderPool(settings.decoders or os.cpu_count() or 1)
         self.providers = build_providers(settings, self.client, key_of, clock)
         self.models = load_models(Path(settings.models_file) if settings.models_file else None)
         unknown = sorted({model.provider for model in self.models.values()} - set(self.providers))

@@ -23,7 +23,7 @@ from longtake.capabilities.catalogue.years import Years
 from longtake.engine.lanes import Lane
 
 if TYPE_CHECKING:
-    from longtake.adapters.decoder.decoders import Decoders
+    from longtake.adapters.decoder.pool import DecoderPool
     from longtake.adapters.net import HttpClient
     from longtake.adapters.providers.trouble import Breaker
     from longtake.adapters.storage import Storage
@@ -46,7 +46,7 @@ class CatalogueParts:
         key_of: Callable[[str], str],
         client: HttpClient,
         storage: Storage,
-        decoders: Decoders,
+        decoders: DecoderPool,
         clock: Clock,
         breaker: Breaker,
         source: random.Random,

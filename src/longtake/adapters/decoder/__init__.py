@@ -1,7 +1,7 @@
-"""Pictures of media files, made by child processes that can do no harm.
+"""Pictures of media files, made by confined child processes.
 
-A decoder sees bytes of strangers: it gets neither an address nor a file, only what it asks its parent for by place and
-length, under limits of processor time, memory and time of day. If it dies, the worker lives.
+A decoder handles untrusted bytes. It gets neither a URL nor a file, only the ranges that it requests from its parent,
+under limits of processor time, memory and wall-clock time. If it dies, the worker lives.
 
-Nothing is imported here: a decoder's process loads this file too, and needs nothing of its parent's side.
+This file imports nothing: the child loads it too and needs nothing of its parent's side.
 """

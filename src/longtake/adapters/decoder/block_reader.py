@@ -1,4 +1,4 @@
-"""A file that is somewhere else, read in blocks: what a decoder needs of a long video is a small part of it."""
+"""A remote file, read in blocks, because a decoder needs only a small part of a long video."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections import OrderedDict
 from typing import Protocol
 
 BLOCK = 128 * 1024
-#: Blocks are kept, because demuxers go back and forth and pictures are read twice; so many at most.
+#: How many blocks are cached: demuxers seek back and forth, and pictures are read twice.
 KEPT = 256
 
 
 class Fetch(Protocol):
-    """Gets a part of the file."""
+    """Fetches a range of the file."""
 
     def fetch(self, offset: int, length: int) -> bytes: ...
 
 
 class RemoteFile(io.RawIOBase):
-    """Looks like an open file to PyAV and Pillow."""
+    """Gives PyAV and Pillow an open file whose bytes are fetched on demand."""
 
     def __init__(self, pipe: Fetch, size: int) -> None:
         super().__init__()

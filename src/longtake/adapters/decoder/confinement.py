@@ -1,7 +1,7 @@
-"""What a decoder may no longer ask of the system, once it is loaded: a seccomp filter, on Linux.
+"""The seccomp filter of a loaded decoder, on Linux.
 
-The limit of open files alone is not enough: whoever has taken over a decoder closes a file, and has a number to open
-another one with. The filter is for good, for all threads, and for whatever might be started from them.
+The limit on open files is not enough: code that has taken over a decoder can close a file and open another in its
+place. The filter is permanent and holds for all threads and their children.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ SET_NO_NEW_PRIVILEGES = 38
 SET_FILTER = 1
 ALL_THREADS = 1
 
-#: Instructions of classic BPF: load a word of what is asked, compare it, answer.
+#: Instructions of classic BPF: load a word of the system call's data, compare it, return a verdict.
 LOAD, EQUAL, AT_LEAST, ANSWER = 0x20, 0x15, 0x35, 0x06
-#: Where in what is asked the call's number is, the machine's, and the lower half of the first argument.
+#: Offsets in that data of the call's number, the machine, and the lower half of the first argument.
 NUMBER, MACHINE, FIRST_ARGUMENT = 0, 4, 16
 ALLOWED = 0x7FFF0000
 DENIED = 0x00050000 | errno.EPERM
-#: From here on numbers are of another form of the same calls (x32), which would go past the list.
+#: From this number on calls are of the x32 ABI, which would evade the list.
 OTHER_FORM = 0x40000000
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The numbers of system calls on a kind of processor."""
+    """The system call numbers of an architecture."""
 
     audit: int
     seccomp: int
@@ -81,9 +81,9 @@ class _Program(ctypes.Structure):
 
 
 def confine() -> bool:
-    """Deny for good what no decoder needs; False where the system has no such filter, or is one we do not know."""
+    """Deny permanently what no decoder needs. False if the system has no seccomp or its architecture is unknown."""
     machine = MACHINES.get(platform.machine())
-    # A program of 32 bits on such a machine has other numbers.
+    # A 32-bit program on such a machine has other call numbers.
     if sys.platform != "linux" or machine is None or sys.maxsize < 2**32:
         return False
     instructions = filter_for(machine)
@@ -92,12 +92,12 @@ def confine() -> bool:
     one, nothing = ctypes.c_ulong(1), ctypes.c_ulong(0)
     if libc.prctl(SET_NO_NEW_PRIVILEGES, one, nothing, nothing, nothing) != 0:
         return False
-    asked = libc.syscall(ctypes.c_long(machine.seccomp), SET_FILTER, ALL_THREADS, ctypes.byref(program))
-    return int(asked) == 0
+    result = libc.syscall(ctypes.c_long(machine.seccomp), SET_FILTER, ALL_THREADS, ctypes.byref(program))
+    return int(result) == 0
 
 
 def filter_for(machine: Machine) -> bytes:
-    """Return the filter: calls of another machine or form and those on the list are denied, all others allowed."""
+    """Return the filter: it denies calls of another architecture or ABI and those listed, and allows all others."""
     deny = _instruction(ANSWER, DENIED)
     return b"".join(
         [
@@ -108,7 +108,7 @@ def filter_for(machine: Machine) -> bytes:
             _instruction(AT_LEAST, OTHER_FORM, else_skip=1),
             deny,
             *(_instruction(EQUAL, number, else_skip=1) + deny for number in machine.denied),
-            # Limits: its own, as for each wish, but not its parent's.
+            # It may set its own limits, as for each request, but not those of its parent.
             _instruction(EQUAL, machine.prlimit, else_skip=3),
             _instruction(LOAD, FIRST_ARGUMENT),
             _instruction(EQUAL, 0, then_skip=1),

@@ -1,4 +1,4 @@
-"""Frames of videos, in the child."""
+"""Decoding in the child: frames of videos."""
 
 from __future__ import annotations
 
@@ -13,51 +13,58 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 from PIL import Image
 
-from longtake.adapters.decoder.frames import BinaryFile, Refused, broken, check_size, cover, placeholder_of, to_jpeg
+from longtake.adapters.decoder.pictures import (
+    BinaryFile,
+    Decoded,
+    MediaRejected,
+    broken,
+    check_size,
+    cover,
+    placeholder_of,
+    to_jpeg,
+)
 
-#: One demuxer for each type. With no protocol allowed, a file that points elsewhere points nowhere.
+#: One demuxer for each type. No protocol is allowed, so references to other files or URLs fail.
 DEMUXERS = {"video/mp4": "mp4", "video/quicktime": "mov", "video/webm": "matroska"}
 OPTIONS = {"protocol_whitelist": "none"}
-#: More frames than this are not decoded to come to the wanted moment; then the last one seen is taken.
+#: How many frames are decoded at most to reach the requested moment. Then the last one is taken.
 MOST_FRAMES = 600
 LONGEST_SECONDS = 24 * 3600.0
 PREVIEW_SIZE = (320, 180)
 PREVIEW_MILLISECONDS = 250
-#: In a video this short all moments may lie behind one key frame: then each is decoded up to.
+#: A shorter video may have a single key frame for all moments, so frames are decoded up to each moment.
 SHORT_SECONDS = 30.0
 QUARTER_TURN = 90
-#: How many times as large as the picture itself what it is cut from may be, where that is made larger.
+#: How many times the pixels of the picture an enlarged frame may have before it is cropped.
 MOST_ENLARGED = 2
 
-Answer = tuple[dict[str, Any], bytes, bytes]
 
-
-def of_video(wish: dict[str, Any], file: BinaryFile) -> Answer:
-    """Make what was wished for of a video."""
+def of_video(request: dict[str, Any], file: BinaryFile) -> Decoded:
+    """Carry out a request for a video."""
     try:
         with av.open(
-            file, "r", format=DEMUXERS[wish["content_type"]], options=OPTIONS, metadata_errors="replace"
+            file, "r", format=DEMUXERS[request["content_type"]], options=OPTIONS, metadata_errors="replace"
         ) as opened:
             stream = _stream(opened)
             duration = _duration(opened, stream)
-            if wish["what"] == "preview":
-                return _preview(wish, opened, stream, duration)
-            frame = _frame_at(opened, stream, wish["at"])
+            if request["what"] == "preview":
+                return _preview(request, opened, stream, duration)
+            frame = _frame_at(opened, stream, request["at"])
             facts = _facts(frame, stream, duration)
-            if wish["what"] == "check":
+            if request["what"] == "check":
                 return facts, b"", b""
-            still = _picture(frame, stream, wish["width"], wish["height"])
-            return facts, to_jpeg(still, wish["quality"]), placeholder_of(still)
+            still = _picture(frame, stream, request["width"], request["height"])
+            return facts, to_jpeg(still, request["quality"]), placeholder_of(still)
     except (av.error.FFmpegError, IndexError, ValueError):
         raise broken() from None
 
 
 def _stream(opened: InputContainer) -> VideoStream:
     if not opened.streams.video:
-        raise Refused("broken", "The file has no video in it.")
+        raise MediaRejected("broken", "The file has no video in it.")
     stream = opened.streams.video[0]
     check_size(stream.codec_context.width, stream.codec_context.height)
-    # Threads cost more than they bring for a single frame, and count against the limits.
+    # Threads cost more than they save for a single frame, and they count against the limits.
     stream.thread_type = "NONE"
     return stream
 
@@ -73,7 +80,7 @@ def _duration(opened: InputContainer, stream: VideoStream) -> float | None:
 
 
 def _frame_at(opened: InputContainer, stream: VideoStream, at: float) -> VideoFrame:
-    """Return the first frame at or after the moment, or the last there is before it."""
+    """Return the first frame at or after the moment, or else the last one before it."""
     found = None
     for number, frame in enumerate(_decoded(opened, stream)):
         found = frame
@@ -92,20 +99,20 @@ def _decoded(opened: InputContainer, stream: VideoStream) -> Iterator[VideoFrame
 
 def _facts(frame: VideoFrame, stream: VideoStream, duration: float | None) -> dict[str, Any]:
     width, height = _square(frame, stream)
-    if _lies(frame):
+    if _is_sideways(frame):
         width, height = height, width
     return {"width": width, "height": height, "duration_seconds": duration}
 
 
 def _picture(frame: VideoFrame, stream: VideoStream, width: int, height: int) -> Image.Image:
-    """Return the middle of the frame as it is meant to be seen, turned as its maker held the camera.
+    """Return the middle of the frame, rotated as the file says.
 
-    It gets its size before its colours, which is most of the work. Only one that is far longer than wide is made larger
-    once its middle is cut out: else a narrow strip would need the memory of a wall.
+    The frame is scaled before its colours are converted, which saves most of the work. An extreme ratio that needs
+    enlarging is scaled only after cropping, because the whole enlarged frame would need too much memory.
     """
     seen = _square(frame, stream)
-    wanted = (height, width) if _lies(frame) else (width, height)
-    scale = max(wanted[0] / seen[0], wanted[1] / seen[1])
+    target = (height, width) if _is_sideways(frame) else (width, height)
+    scale = max(target[0] / seen[0], target[1] / seen[1])
     if scale > 1 and seen[0] * seen[1] * scale**2 > MOST_ENLARGED * width * height:
         scale = 1.0
     size = [max(1, round(side * scale)) for side in seen]
@@ -115,20 +122,20 @@ def _picture(frame: VideoFrame, stream: VideoStream, width: int, height: int) ->
 
 
 def _square(frame: VideoFrame, stream: VideoStream) -> tuple[int, int]:
-    """Return the size that the frame has with square pixels, before it is turned."""
+    """Return the frame's size with square pixels, before rotation."""
     ratio = stream.sample_aspect_ratio
     if ratio and ratio > 0 and ratio != 1:
         return min(max(1, round(frame.width * ratio)), 4 * frame.width), frame.height
     return frame.width, frame.height
 
 
-def _lies(frame: VideoFrame) -> bool:
+def _is_sideways(frame: VideoFrame) -> bool:
     return frame.rotation % 180 == QUARTER_TURN
 
 
-def _preview(wish: dict[str, Any], opened: InputContainer, stream: VideoStream, duration: float | None) -> Answer:
-    """Return frames from all over the video as one animation."""
-    moments = _moments(wish["frames"], duration)
+def _preview(request: dict[str, Any], opened: InputContainer, stream: VideoStream, duration: float | None) -> Decoded:
+    """Return frames from the whole video as one animation."""
+    moments = _moments(request["frames"], duration)
     short = duration is not None and duration < SHORT_SECONDS
     pictures: list[Image.Image] = []
     facts: dict[str, Any] = {}
@@ -155,16 +162,16 @@ def _moments(count: int, duration: float | None) -> list[float]:
 
 
 def _key_frames_at(opened: InputContainer, stream: VideoStream, moments: list[float]) -> Iterator[VideoFrame]:
-    """Yield the nearest key frame of each moment: in a long video that will do."""
+    """Yield the nearest key frame of each moment, which is exact enough for a long video."""
     for moment in moments:
         opened.seek(_place(stream, moment), stream=stream)
         yield _frame_at(opened, stream, 0.0)
 
 
 def _frames_at(opened: InputContainer, stream: VideoStream, moments: list[float]) -> Iterator[VideoFrame]:
-    """Yield the frame of each moment, decoding none twice: where key frames are rare, that would be most of the work.
+    """Yield the frame of each moment and decode none twice, which matters where key frames are rare.
 
-    What lies between two moments is decoded unless the index knows of a key frame there to begin anew at.
+    The frames between two moments are decoded, unless the index has a key frame between them to seek to.
     """
     frames: Iterator[VideoFrame] = iter(())
     frame: VideoFrame | None = None

@@ -1,4 +1,4 @@
-"""The one HTTP client of a process: pooled, guarded, and exact about what may have been sent."""
+"""The HTTP client of a process: pooled, SSRF-safe, and exact about whether a request may have been sent."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from longtake.adapters.net.answers import PIECE_BYTES, Answer, StreamedAnswer, read_whole
-from longtake.adapters.net.connections import open_connector
 from longtake.adapters.net.failures import FAILURES, translate
-from longtake.adapters.net.guard import AddressGuard
+from longtake.adapters.net.guard import AddressGuard, open_connector
+from longtake.adapters.net.responses import PIECE_BYTES, Response, StreamedResponse, read_whole
 from longtake.adapters.net.urls import Target, read_url, redirected, shown_url
 from longtake.errors import AddressRefused, AnswerInvalid, NetError
 
@@ -25,11 +24,11 @@ if TYPE_CHECKING:
     from aiohttp.abc import AbstractResolver
 
 USER_AGENT = "Longtake"
-#: Most time between two pieces of a stream, however long all of it may take.
+#: The longest pause between two pieces of a stream.
 STALL_SECONDS = 30.0
 _REPEATABLE = frozenset(("GET", "HEAD"))
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
-#: What may be said to a host that we were sent to. Anything else may be a credential, whatever its name is.
+#: Headers that may follow a redirect to another host. Any other header may be a credential.
 _HARMLESS = frozenset((
     "accept", "accept-encoding", "accept-language", "if-modified-since", "if-none-match", "if-range", "range",
     "user-agent",
@@ -38,7 +37,7 @@ _HARMLESS = frozenset((
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One request on its way, perhaps over several hosts."""
+    """One request, which redirects may lead over several hosts."""
 
     method: str
     target: Target
@@ -51,21 +50,21 @@ class _Call:
     stall: float | None = None
 
     def led_to(self, target: Target) -> _Call:
-        """Return the call that follows a redirect: no credential leaves its origin, nor goes from https to http."""
+        """Return the call that follows a redirect. No credential leaves its origin or goes from https to http."""
         if target.origin == self.target.origin:
             return replace(self, target=target, followed=self.followed + 1)
         headers = {name: value for name, value in self.headers.items() if name.lower() in _HARMLESS}
         if self.target.scheme == "https" and target.scheme == "http" and len(headers) < len(self.headers):
-            raise AddressRefused(f"{shown_url(self.target.url)} leads from https to http.", hint="")
+            raise AddressRefused(f"{shown_url(self.target.url)} redirects from https to http.", hint="")
         return replace(self, target=target, headers=headers, followed=self.followed + 1)
 
 
 class HttpClient:
-    """Requests to other servers.
+    """Sends requests to other servers.
 
-    GET and HEAD use kept connections, and follow redirects if they are told to; otherwise a redirect is an answer like
-    any other. A POST has a connection of its own: a kept one may be closed by the server just when
-    it is used, and then nobody could say whether the request arrived.
+    GET and HEAD use pooled connections, and follow redirects if `redirects` says how many; otherwise a redirect is
+    returned like any other answer. A POST gets its own connection: the server may close a pooled one just when it is
+    used, and then it would be unknown whether the request arrived.
     """
 
     def __init__(
@@ -97,8 +96,8 @@ class HttpClient:
         seconds: float = 10.0,
         most_bytes: int = 1_000_000,
         redirects: int = 0,
-    ) -> Answer:
-        """Return the whole answer, whatever its status, or raise a NetError."""
+    ) -> Response:
+        """Return the whole answer, of any status, or raise a NetError."""
         sent_headers = dict(headers or {})
         if json is not None:
             body = orjson.dumps(json)
@@ -109,17 +108,17 @@ class HttpClient:
             content = await read_whole(response, call.target.url, most_bytes, seconds)
         finally:
             response.close()
-        return Answer(response.status, response.headers, content, call.target.url)
+        return Response(response.status, response.headers, content, call.target.url)
 
-    async def tell(self, url: str, body: bytes, headers: Mapping[str, str], *, seconds: float) -> Answer:
-        """POST something of which only the status counts: redirects are not followed, its body is not read."""
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str], *, seconds: float) -> Response:
+        """POST a body and return the status and headers. Follows no redirects and does not read the answer's body."""
         call = self._call("POST", read_url(url, self._guard), dict(headers), seconds, redirects=0)
         response, call = await self._open(replace(call, body=body))
         response.close()
-        return Answer(response.status, response.headers, b"", call.target.url)
+        return Response(response.status, response.headers, b"", call.target.url)
 
     def check_url(self, url: str) -> None:
-        """Raise AddressRefused for a URL that could never be asked; what its name leads to is seen when it is."""
+        """Raise AddressRefused for a URL that can never be requested. The host name is resolved only by a request."""
         read_url(url, self._guard)
 
     @asynccontextmanager
@@ -132,18 +131,18 @@ class HttpClient:
         seconds: float,
         most_bytes: int,
         redirects: int = 5,
-    ) -> AsyncIterator[StreamedAnswer]:
-        """Open an answer to be read in pieces; `seconds` is for all of it."""
+    ) -> AsyncIterator[StreamedResponse]:
+        """Open an answer to be read in pieces; `seconds` limits the whole of it."""
         call = self._call(method, read_url(url, self._guard), dict(headers or {}), seconds, redirects)
         stall = min(STALL_SECONDS, seconds)
         response, call = await self._open(replace(call, stall=stall))
         try:
-            yield StreamedAnswer(response, call.target.url, most_bytes=most_bytes, seconds=seconds, stall=stall)
+            yield StreamedResponse(response, call.target.url, most_bytes=most_bytes, seconds=seconds, stall=stall)
         finally:
             response.close()
 
     async def close(self) -> None:
-        """Close all connections; further requests are refused."""
+        """Close all connections. Further requests raise RuntimeError."""
         self._closed = True
         for session in (self._kept, self._single):
             if session is not None:
@@ -155,7 +154,7 @@ class HttpClient:
         return _Call(method.upper(), target, own | headers, None, seconds, deadline, redirects)
 
     async def _open(self, call: _Call) -> tuple[aiohttp.ClientResponse, _Call]:
-        """Return the answer's beginning, and the call as it was after the redirects."""
+        """Return the response before its body is read, and the call after all redirects."""
         sent = False
         while True:
             progress = SimpleNamespace(sent=sent)
@@ -177,7 +176,7 @@ class HttpClient:
         try:
             target = redirected(call.target, location, self._guard)
             if call.followed == call.redirects:
-                raise AnswerInvalid(f"{shown_url(call.target.url)} redirects once more, after {call.followed} times.")
+                raise AnswerInvalid(f"{shown_url(call.target.url)} redirects again after {call.followed} redirects.")
             return call.led_to(target)
         except NetError as error:
             error.sent = True
@@ -187,7 +186,7 @@ class HttpClient:
         left = call.deadline - asyncio.get_running_loop().time()
         if left <= 0:
             raise TimeoutError
-        # Not aiohttp's own limit for reading: it may run on after the end, on a connection that is kept for the next.
+        # Not aiohttp's own read timeout: it may still run when the pooled connection serves the next request.
         async with asyncio.timeout(call.stall):
             return await self._session(call.method).request(
                 call.method,
@@ -222,5 +221,5 @@ class HttpClient:
 
 
 async def _note_sent(_session: aiohttp.ClientSession, context: SimpleNamespace, _params: Any) -> None:
-    # Called just before the first byte is handed over: from here on the server may have seen the request.
+    # Called just before the first byte is written: from here on the server may have seen the request.
     context.trace_request_ctx.sent = True

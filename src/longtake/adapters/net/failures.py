@@ -1,4 +1,4 @@
-"""What can go wrong with a request, in our words: how far it got, and nothing of its secrets."""
+"""Translation of aiohttp's errors into ours, which say whether the request was sent and reveal no secrets."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from longtake.errors import (
     NetError,
 )
 
-#: What aiohttp raises for requests that failed; anything else is a bug, and is not dressed up as a network's fault.
+#: What aiohttp raises for failed requests. Any other exception is a bug and stays as it is.
 FAILURES = (aiohttp.ClientError, TimeoutError, OSError)
 
 
 def translate(error: BaseException, shown: str, seconds: float, *, sent: bool) -> NetError:
-    """Return our error for aiohttp's; its own text is not used, since it repeats whole URLs."""
+    """Return our error for one of aiohttp's. Its own text is not used because it repeats whole URLs."""
     match error:
         case NetError():
             error.sent = error.sent or sent
@@ -29,19 +29,19 @@ def translate(error: BaseException, shown: str, seconds: float, *, sent: bool) -
         case aiohttp.ClientConnectorDNSError():
             return HostUnresolved(f"The name of {shown} cannot be resolved to an address.")
         case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
-            return ConnectFailed(f"{shown} does not prove who it is: its certificate or TLS is not valid.")
+            return ConnectFailed(f"{shown} has no valid TLS certificate.")
         case TimeoutError() if not sent:
-            return ConnectFailed(f"No connection for {shown} could be had within {seconds:g} s.")
+            return ConnectFailed(f"No connection to {shown} within {seconds:g} s.")
         case TimeoutError():
             return AnswerTimedOut(f"{shown} did not answer completely within {seconds:g} s.", sent=True)
         case aiohttp.ClientConnectorError():
             return ConnectFailed(f"No connection to {shown}: {_reason(error.os_error)}.")
         case aiohttp.ClientPayloadError():
-            return AnswerTruncated(f"The answer of {shown} ended before it was whole.", sent=True)
+            return AnswerTruncated(f"The answer of {shown} ended too early.", sent=True)
         case aiohttp.ClientResponseError():
             return AnswerInvalid(f"{shown} answered something that is not HTTP.", sent=True)
         case _ if not sent:
-            return ConnectFailed(f"No connection to {shown} could be made.")
+            return ConnectFailed(f"No connection to {shown}.")
         case _:
             return ConnectionLost(f"The connection to {shown} ended before the answer.", sent=True)
 

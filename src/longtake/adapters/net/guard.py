@@ -1,15 +1,19 @@
-"""Which addresses may be connected to: those of the public internet, and those a setting names.
+"""The address guard (SSRF protection): only public addresses, and those that a setting allows, are connected to.
 
-The ranges are written down here instead of asking `ipaddress.is_global`, which differs between versions of Python
-and takes some ways of wrapping a private address for public ones.
+The ranges are listed here instead of using `ipaddress.is_global`, which differs between versions of Python and takes
+some private addresses wrapped in IPv6 for public ones.
 """
 
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING
+import socket
+from typing import TYPE_CHECKING, Any
 
-from longtake.errors import AddressRefused
+from aiohttp import TCPConnector, ThreadedResolver
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from longtake.errors import AddressRefused, HostUnresolved
 from longtake.settings.addresses import LOOPBACK
 
 if TYPE_CHECKING:
@@ -18,13 +22,13 @@ if TYPE_CHECKING:
     Address = ipaddress.IPv4Address | ipaddress.IPv6Address
     Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-#: IPv4 addresses that are not somebody's public server, whatever answers there.
+#: IPv4 ranges without public servers.
 _NOT_PUBLIC = tuple(
     ipaddress.IPv4Network(network)
     for network in (
         "0.0.0.0/8",  # this network
         "10.0.0.0/8",
-        "100.64.0.0/10",  # carrier-grade translation; one cloud's metadata is at 100.100.100.200
+        "100.64.0.0/10",  # carrier-grade NAT; one cloud's metadata is at 100.100.100.200
         "127.0.0.0/8",
         "169.254.0.0/16",  # link-local; most clouds' metadata
         "172.16.0.0/12",
@@ -39,19 +43,19 @@ _NOT_PUBLIC = tuple(
         "240.0.0.0/4",  # reserved, and broadcast
     )
 )
-#: All public IPv6 addresses are in here …
+#: All public IPv6 addresses are in this range …
 _PUBLIC = ipaddress.IPv6Network("2000::/3")
 #: … except these, which wrap IPv4 addresses (Teredo, 6to4) or are for other uses.
 _NOT_PUBLIC_6 = tuple(
     ipaddress.IPv6Network(network) for network in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 )
-#: Prefixes behind which the last 32 bits are an IPv4 address that the network really connects to.
+#: Prefixes whose last 32 bits are the IPv4 address that the network connects to.
 _WRAPPING = (ipaddress.IPv6Network("::ffff:0:0/96"), ipaddress.IPv6Network("64:ff9b::/96"))
 _LOOPBACK = (ipaddress.IPv4Network("127.0.0.0/8"), ipaddress.IPv6Network("::1/128"))
 
 
 class AddressGuard:
-    """Says no to every address that is neither public nor allowed."""
+    """Refuses every address that is neither public nor allowed."""
 
     def __init__(self, allowed: Sequence[str] = ()) -> None:
         self._allowed: list[Network] = []
@@ -63,7 +67,7 @@ class AddressGuard:
         try:
             found = _unwrapped(ipaddress.ip_address(address.partition("%")[0]))
         except ValueError:
-            raise AddressRefused(f"{host} has an address that cannot be understood.") from None
+            raise AddressRefused(f"{host} has an invalid address.") from None
         if not self._is_allowed(found) and not _is_public(found):
             raise AddressRefused(f"{host} is at {found}, which is not an address of the public internet.")
 
@@ -81,3 +85,62 @@ def _is_public(address: Address) -> bool:
     if isinstance(address, ipaddress.IPv4Address):
         return not any(address in network for network in _NOT_PUBLIC)
     return address in _PUBLIC and not any(address in network for network in _NOT_PUBLIC_6)
+
+
+#: How long resolved addresses are cached. They were checked when they were resolved.
+NAMES_KEPT_SECONDS = 10
+#: Servers close idle connections after 5 s or, more often, a minute. A short time here avoids most of the races.
+IDLE_SECONDS = 15
+
+
+class GuardedResolver(AbstractResolver):
+    """Resolves a host name and returns its addresses only if all of them may be connected to."""
+
+    def __init__(self, guard: AddressGuard, resolver: AbstractResolver | None = None) -> None:
+        self._guard = guard
+        self._resolver = resolver or ThreadedResolver()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        try:
+            found = await self._resolver.resolve(host, port, family)
+        except (OSError, UnicodeError):
+            found = []
+        if not found:
+            raise HostUnresolved(f"The name {host} cannot be resolved to an address.")
+        for result in found:
+            self._guard.check(result["host"], host)
+        return found
+
+    async def close(self) -> None:
+        await self._resolver.close()
+
+
+def open_connector(
+    guard: AddressGuard,
+    resolver: AbstractResolver | None,
+    *,
+    most: int,
+    most_per_host: int,
+    kept: bool,
+) -> TCPConnector:
+    """Return a connection pool; with `kept` False every request gets a new connection."""
+
+    def guarded_socket(address: tuple[Any, ...]) -> socket.socket:
+        # The last check: this is the address of the connection, even if it came from a cache or the URL itself.
+        family, kind, protocol, _name, where = address
+        guard.check(where[0], where[0])
+        return socket.socket(family=family, type=kind, proto=protocol)
+
+    options: dict[str, Any] = {"force_close": True} if not kept else {"keepalive_timeout": IDLE_SECONDS}
+    return TCPConnector(
+        limit=most,
+        limit_per_host=most_per_host,
+        resolver=GuardedResolver(guard, resolver),
+        ttl_dns_cache=NAMES_KEPT_SECONDS,
+        # No race between addresses: there a refused address would only count as a failed one.
+        happy_eyeballs_delay=None,
+        socket_factory=guarded_socket,
+        **options,
+    )

@@ -1,4 +1,4 @@
-"""How long a server asks us to wait, in the forms that servers use."""
+"""The times that servers ask us to wait, in all the formats they use."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-#: Nobody is obeyed for longer than this, however absurd the number is.
+#: The longest wait that a server can ask for.
 LONGEST_SECONDS = 3600.0
 _NUMBER = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,9})?")
 _PACIFIC = "America/Los_Angeles"
 
 
 def header_seconds(value: str | None, now: datetime) -> float | None:
-    """Return the seconds of a Retry-After header, a number or a date; None for what is past or makes no sense."""
+    """Return the seconds of a Retry-After header, a number or a date; None if it is past or invalid."""
     text = (value or "").strip()
     if _NUMBER.fullmatch(text):
         return min(float(text), LONGEST_SECONDS)
@@ -37,11 +37,11 @@ def duration_seconds(value: object) -> float | None:
 
 
 def seconds_to_pacific_midnight(now: datetime) -> float:
-    """Return how long it is until the next day begins on the American west coast, where Google renews quotas."""
+    """Return the seconds until midnight on the American west coast, when Google renews quotas."""
     try:
         zone: ZoneInfo | timezone = ZoneInfo(_PACIFIC)
     except ZoneInfoNotFoundError:
-        # A machine without time zones: winter time, so that we are at most an hour late.
+        # Without time zone data winter time is used, which is at most an hour late.
         zone = timezone(timedelta(hours=-8))
     tomorrow = now.astimezone(zone).date() + timedelta(days=1)
     midnight = datetime(tomorrow.year, tomorrow.month, tomorrow.day, tzinfo=zone)

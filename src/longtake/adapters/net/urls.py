@@ -1,4 +1,4 @@
-"""URLs from outside, read in one strict way, so that what is checked is what is connected to."""
+"""URLs from outside, parsed in one strict way, so that the URL checked is the URL connected to."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _PARTS = re.compile(
     r"(?P<scheme>https?)://(?P<authority>[^/?#]*)(?P<path>[^?#]*)(?P<query>\?[^#]*)?(?:#.*)?", re.IGNORECASE
 )
 _AUTHORITY = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::(?P<port>[0-9]{1,5}))?")
-# What a browser or the C library would read as a number, and so as an address: 127.1, 0x7f.1, 2130706433.
+# Hosts that a browser or the C library would take for an IPv4 address: 127.1, 0x7f.1, 2130706433.
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.IGNORECASE)
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\]")
-#: What stands in a URL as it is; everything else is percent-encoded, and nothing is decoded: signatures stay valid.
+#: Characters kept in a URL. All others are percent-encoded and nothing is decoded, so that signatures stay valid.
 _AS_IT_IS = "".join(chr(code) for code in range(0x21, 0x7F))
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A URL that was checked as far as that is possible without asking for the host's addresses."""
+    """A URL that passed every check possible without resolving its host."""
 
     scheme: str
     host: str
@@ -42,14 +42,14 @@ class Target:
 
     @property
     def origin(self) -> tuple[str, str, int]:
-        """Return what browsers call the origin: credentials do not leave it."""
+        """Return the origin, as browsers define it. Credentials do not leave it."""
         return self.scheme, self.host, self.port
 
 
 def read_url(url: str, guard: AddressGuard, params: Mapping[str, Any] | None = None) -> Target:
-    """Return the target of the URL, or raise AddressRefused with what is wrong about it."""
+    """Return the target of the URL, or raise AddressRefused with the reason."""
     if len(url) > LONGEST_URL or _FORBIDDEN.search(url):
-        raise AddressRefused(f"{shown_url(url)} is too long, or has characters that do not belong in a URL.", hint="")
+        raise AddressRefused(f"{shown_url(url)} is too long, or contains invalid characters.", hint="")
     parts = _PARTS.fullmatch(url)
     if parts is None:
         raise AddressRefused(f"{shown_url(url)} does not begin with https:// or http://.", hint="")
@@ -71,7 +71,7 @@ def read_url(url: str, guard: AddressGuard, params: Mapping[str, Any] | None = N
 
 
 def _check_literal(host: str, guard: AddressGuard) -> None:
-    """Check an address that stands in the URL itself; every spelling but the usual one is refused."""
+    """Check a host that is an IP address. Every spelling but the usual one is refused."""
     if host.startswith("["):
         try:
             guard.check(str(IPv6Address(host[1:-1])), host)
@@ -85,7 +85,7 @@ def _check_literal(host: str, guard: AddressGuard) -> None:
 
 
 def redirected(current: Target, location: str, guard: AddressGuard) -> Target:
-    """Return where a redirect leads, checked like any other URL."""
+    """Return the target of a redirect, checked like any other URL."""
     if _FORBIDDEN.search(location):
         raise AddressRefused(f"{current.host} redirects to something that is not a URL.", hint="")
     try:
@@ -95,7 +95,7 @@ def redirected(current: Target, location: str, guard: AddressGuard) -> Target:
 
 
 def same_origin(one: str, other: str) -> bool:
-    """Say whether two URLs have the same scheme, host and port; a URL that cannot be read equals none."""
+    """Return whether two URLs have the same scheme, host and port. False if either is invalid."""
     first, second = _origin(one), _origin(other)
     return first is not None and first == second
 
@@ -110,7 +110,7 @@ def _origin(url: str) -> tuple[str, str, int] | None:
 
 
 def shown_url(url: str) -> str:
-    """Return the URL as errors and logs may show it: without user name, query and fragment, which may be secrets."""
+    """Return the URL for errors and logs, without user name, query and fragment, which may hold secrets."""
     parts = _PARTS.match(url)
     if parts is None:
         return "The address"

@@ -1,1 +1,1 @@
-"""Providers of media: one small file for each, all speaking the vocabulary of `provider.py`."""
+"""Media providers: one small file each, all with the interface of `provider.py`."""

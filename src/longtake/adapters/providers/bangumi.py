@@ -1,4 +1,4 @@
-"""Bangumi: what is on air now, and what is known of one subject."""
+"""Bangumi's API: the calendar of what is on air, and single subjects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from longtake.adapters.net.retry_after import header_seconds
-from longtake.adapters.providers.provider_text import plain_words
+from longtake.adapters.providers.calls import plain_words
 from longtake.errors import NetError, ProviderBusy, ProviderRefused, ProviderUnavailable
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ OK, NOT_FOUND, TOO_MANY = 200, 404, 429
 SECONDS = 20.0
 ANSWER_BYTES = 8_000_000
 MOST_ID = 2**53
-#: From the largest cover to the smallest.
+#: Cover sizes, largest first.
 IMAGE_SIZES = ("large", "common", "medium", "small", "grid")
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A title as Bangumi has it; what it does not say is empty."""
+    """A title in Bangumi. Unknown fields are empty."""
 
     id: int
     name: str
@@ -37,7 +37,7 @@ class Subject:
 
 
 class Bangumi:
-    """Asks Bangumi, which wants no key but to know who asks."""
+    """Bangumi's client. The API needs no key, but a User-Agent that identifies the application."""
 
     name = NAME
 
@@ -49,7 +49,7 @@ class Bangumi:
         self._clock = clock
 
     async def calendar(self) -> list[Subject]:
-        """Return all that is on air, each once, whatever the weekday."""
+        """Return every subject that is on air, once each."""
         content = await self._ask("/calendar")
         if not isinstance(content, list):
             raise ProviderUnavailable("bangumi answered without a calendar.", provider=NAME)
@@ -58,7 +58,7 @@ class Bangumi:
         return list({one.id: one for one in found if one is not None}.values())
 
     async def subject(self, subject_id: int) -> Subject | None:
-        """Return one subject; None when there is none with this id."""
+        """Return the subject with this id, or None."""
         content = await self._ask(f"/v0/subjects/{subject_id}", may_be_missing=True)
         return _subject(content) if isinstance(content, dict) else None
 
@@ -74,7 +74,7 @@ class Bangumi:
             try:
                 return orjson.loads(answer.body)
             except orjson.JSONDecodeError:
-                raise ProviderUnavailable("bangumi answered with what is not JSON.", provider=NAME) from None
+                raise ProviderUnavailable("bangumi's answer is not JSON.", provider=NAME) from None
         if answer.status == NOT_FOUND and may_be_missing:
             return None
         retry_after = header_seconds(answer.headers.get("Retry-After"), self._clock.now())
@@ -82,13 +82,13 @@ class Bangumi:
         if answer.status == TOO_MANY:
             raise ProviderBusy(said, retry_after=retry_after, provider=NAME)
         if 400 <= answer.status < 500:  # noqa: PLR2004 - the range of refusals
-            hint = "Bangumi refuses clients that do not introduce themselves: LONGTAKE_BANGUMI_USER_AGENT."
+            hint = "Bangumi refuses clients without an identifying User-Agent. Set LONGTAKE_BANGUMI_USER_AGENT."
             raise ProviderRefused(said, hint, fail_code=str(answer.status), provider=NAME)
         raise ProviderUnavailable(said, retry_after=retry_after, provider=NAME)
 
 
 def _subject(content: dict[str, Any]) -> Subject | None:
-    """Return a subject, as far as it can be used: one without an id, or with one that no database holds, is none."""
+    """Return the subject, or None if its id is missing or too large for the database."""
     subject_id = content.get("id")
     if not isinstance(subject_id, int) or not 0 < subject_id <= MOST_ID:
         return None

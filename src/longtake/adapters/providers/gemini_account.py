@@ -1,4 +1,4 @@
-"""What Gemini's APIs share: the account with its key and its limits, and errors with their details."""
+"""Gemini's account, which both of its APIs share: key, limits and errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from longtake.engine.lanes import Lane
 from longtake.errors import ProviderError, ProviderQuotaSpent
 
 if TYPE_CHECKING:
-    from longtake.adapters.net import Answer, HttpClient
+    from longtake.adapters.net import HttpClient, Response
 
 OK = 200
 KEY_SETTING = "gemini_api_key"
@@ -23,11 +23,11 @@ _LATE = "DEADLINE_EXCEEDED"
 
 
 class GeminiAccount(Provider):
-    """Reads Gemini's answers; an API adds its request and what a good answer means."""
+    """Base of Gemini's providers: reads answers and errors. A subclass builds requests and reads results."""
 
     account = "gemini"
     takes_references = "bytes"
-    # Its limits depend on the account and are not told beforehand: a modest start, for `longtake lanes set` to change.
+    # Gemini's limits depend on the account and are not published. Start low; `longtake lanes set` changes them.
     submit_lane = Lane("gemini.submit", rate=(60, 60.0), burst=10)
     query_lane = Lane("gemini.query", rate=(50, 1.0))
 
@@ -40,26 +40,26 @@ class GeminiAccount(Provider):
     def configured(self) -> bool:
         return self._calls.configured
 
-    def _read(self, answer: Answer, *, submitting: bool) -> dict[str, Any]:
-        """Return what a good answer holds; raise for every other."""
+    def _read(self, answer: Response, *, submitting: bool) -> dict[str, Any]:
+        """Return the content of a successful answer; raise a ProviderError for any other."""
         content = self._calls.content(answer)
         error = content.get("error") if content is not None else None
         if answer.status != OK and isinstance(error, dict):
             raise _error(self._calls, answer, error, submitting=submitting)
         if answer.status != OK or content is None:
-            raise self._calls.shapeless(answer, submitting=submitting)
+            raise self._calls.unrecognized(answer, submitting=submitting)
         return content
 
     def _images(self, request: GenerationRequest) -> list[tuple[str, str]]:
-        """Return the references as type and base64 text."""
+        """Return the references as pairs of content type and base64 text."""
         found = [(one.content_type, base64.b64encode(one.body).decode()) for one in request.references if one.body]
         if len(found) != len(request.references):
-            raise self._calls.refused("REFERENCE_MISSING", "A reference has no bytes that could be sent.")
+            raise self._calls.refused("REFERENCE_MISSING", "A reference image has no content.")
         return found
 
 
 def dicts(value: object) -> list[dict[str, Any]]:
-    """Return the objects of a JSON list; nothing of anything else."""
+    """Return the objects in a JSON list; an empty list for anything else."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
@@ -67,8 +67,8 @@ def _header(key: str) -> dict[str, str]:
     return {"x-goog-api-key": key}
 
 
-def _error(calls: ProviderCalls, answer: Answer, error: dict[str, Any], *, submitting: bool) -> ProviderError:
-    """Return the error for one of Gemini's own. Nothing was accepted, unless its time ran out at work."""
+def _error(calls: ProviderCalls, answer: Response, error: dict[str, Any], *, submitting: bool) -> ProviderError:
+    """Return our error for one of Gemini's. Nothing was accepted, unless it timed out while it worked."""
     status, message, details = answer.status, error.get("message"), dicts(error.get("details"))
     word = calls.code(error.get("status"), str(status))
     match status:
@@ -81,24 +81,24 @@ def _error(calls: ProviderCalls, answer: Answer, error: dict[str, Any], *, submi
         case 404 if not submitting:
             return calls.task_not_found()
         case _ if word == _LATE and submitting:
-            return calls.unknown("it ran out of time while it worked on it.")
+            return calls.unknown("it timed out while it worked on the request.")
         case _ if 400 <= status < 500:  # noqa: PLR2004 - the range of refusals
             return calls.refused(word, message)
     return calls.unavailable(message, _delay(calls, answer, details))
 
 
-def _too_many(calls: ProviderCalls, answer: Answer, message: object, details: list[dict[str, Any]]) -> ProviderError:
+def _too_many(calls: ProviderCalls, answer: Response, message: object, details: list[dict[str, Any]]) -> ProviderError:
     violations = [one for detail in details for one in dicts(detail.get("violations"))]
     if any("PerDay" in str(one.get("quotaId", "")) for one in violations):
         return ProviderQuotaSpent(
-            f"{calls.provider} has used up its quota of the day. {calls.words(message)}".strip(),
+            f"{calls.provider} has used up its daily quota. {calls.words(message)}".strip(),
             reset=seconds_to_pacific_midnight(calls.clock.now()),
             provider=calls.provider,
         )
     return calls.busy(message, _delay(calls, answer, details))
 
 
-def _delay(calls: ProviderCalls, answer: Answer, details: list[dict[str, Any]]) -> float | None:
-    """Return how long to wait: it stands in the details, and in the header only if a gateway wrote one."""
+def _delay(calls: ProviderCalls, answer: Response, details: list[dict[str, Any]]) -> float | None:
+    """Return how long to wait, from the details, or from a gateway's Retry-After header."""
     told = (duration_seconds(one.get("retryDelay")) for one in details)
     return next((delay for delay in told if delay is not None), calls.retry_after(answer))

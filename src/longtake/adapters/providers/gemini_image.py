@@ -1,4 +1,4 @@
-"""Gemini's images: asked for and answered in one call, with the bytes in it."""
+"""Gemini's images: one call, answered with the bytes themselves."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 #: Answers take 5 to 25 s.
 ANSWER_SECONDS = 90.0
 ANSWER_BYTES = 100_000_000
-#: What belongs to the image; other parameters are general.
+#: Parameters that go into imageConfig; all others go into generationConfig.
 IMAGE_PARAMETERS = frozenset(("aspectRatio", "imageSize"))
 _FINISHED = "STOP"
 
 
 class GeminiImage(GeminiAccount):
-    """Images by generateContent. There is no task to ask about: an answer that was lost is asked for again."""
+    """Images by generateContent. There is no task to query; a request whose answer was lost is sent again."""
 
     name = "gemini_image"
     submits = "repeatable"
@@ -58,11 +58,11 @@ class GeminiImage(GeminiAccount):
         return {"contents": [{"role": "user", "parts": [{"text": request.prompt}, *parts]}], "generationConfig": config}
 
     def _blocked(self, content: dict[str, Any]) -> ProviderError:
-        """Return the error for an answer without an image: it names the reason, and asking again would not help."""
+        """Return the error for an answer without an image. A refusal is final, so it is not repeated."""
         feedback, candidates = content.get("promptFeedback"), dicts(content.get("candidates"))
         reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
         if reason is None and not candidates:
-            return self._calls.unknown("its answer holds neither an image nor a reason.")
+            return self._calls.unknown("its answer has neither an image nor a reason.")
         reasons = [reason, *(one.get("finishReason") for one in candidates if one.get("finishReason") != _FINISHED)]
         code = self._calls.code(next(filter(None, reasons), None), "NO_IMAGE")
         texts = [one.get("finishMessage") for one in candidates] + [part.get("text") for part in _parts(content)]
@@ -72,10 +72,10 @@ class GeminiImage(GeminiAccount):
 
 
 def _files(content: dict[str, Any]) -> Iterator[MediaBytes]:
-    """Yield every image of every part of every candidate; texts may come first."""
+    """Yield every image in every part of every candidate. Texts may come first."""
     for part in _parts(content):
         inline = part.get("inlineData") or part.get("inline_data")
-        # Thoughts are sketches on the way, not results.
+        # Thoughts are drafts, not results.
         if isinstance(inline, dict) and not part.get("thought"):
             kind = inline.get("mimeType") or inline.get("mime_type") or "application/octet-stream"
             yield MediaBytes(str(kind)[:100], base64.b64decode(str(inline.get("data", "")), validate=True))

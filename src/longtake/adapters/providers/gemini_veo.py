@@ -1,4 +1,4 @@
-"""Gemini's clips: a long-running operation, and a file that wants the key once more."""
+"""Gemini's clips: a long-running operation, and a file that needs the key to download."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from longtake.errors import ProviderUnauthorized
 
 #: A clip is kept for two days.
 URL_SECONDS = 2 * 24 * 3600.0
-#: Up to two images are the first and the last frame; more are what the clip shows.
+#: One or two images are the first and the last frame; three or more show subjects.
 FRAMES_MOST = 2
 #: The operation's name becomes part of an address.
 _NAME = re.compile(r"(?=.{1,300}\Z)[A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)+")
@@ -34,7 +34,7 @@ class GeminiVeo(GeminiAccount):
     submits = "once"
 
     def download_headers(self, url: str) -> dict[str, str]:
-        """Return the key for files under Gemini's own address only: a result's address may be anything."""
+        """Return the key for files under Gemini's base URL only, because a result's URL may point anywhere."""
         base = self._calls.base_url
         try:
             return self._calls.key_headers() if same_origin(url, base) and url.startswith(f"{base}/") else {}
@@ -46,7 +46,7 @@ class GeminiVeo(GeminiAccount):
         answer = await self._calls.submit(path, self._content(request))
         name = self._read(answer, submitting=True).get("name")
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise self._calls.unknown("it calls the request accepted and names no operation.")
+            raise self._calls.unknown("its answer names no operation.")
         return Accepted(name)
 
     async def query(self, provider_task_id: str) -> Running | Succeeded | Failed | Strange:

@@ -6,8 +6,7 @@ from typing import Any
 
 import orjson
 
-from longtake.adapters.providers.kie_account import URL_SECONDS, KieAccount
-from longtake.adapters.providers.kie_envelope import media_urls
+from longtake.adapters.providers.kie_account import URL_SECONDS, KieAccount, media_urls
 from longtake.adapters.providers.provider import Failed, GenerationRequest, MediaUrl, Running, Strange, Succeeded
 
 REFERENCE_FIELD = "image_urls"
@@ -15,7 +14,7 @@ RUNNING_WORDS = frozenset(("waiting", "queuing", "generating"))
 
 
 class Kie(KieAccount):
-    """One shape of task for many models."""
+    """Images and clips of many models, by one API."""
 
     name = "kie"
     create_path = "/api/v1/jobs/createTask"
@@ -43,7 +42,7 @@ class Kie(KieAccount):
 
 
 def _results(encoded: object) -> tuple[MediaUrl, ...] | None:
-    """Read the JSON that stands as a text in the record."""
+    """Return the results, which the record holds as JSON inside a string."""
     try:
         result = orjson.loads(encoded) if isinstance(encoded, str) else encoded
     except orjson.JSONDecodeError:
@@ -52,7 +51,7 @@ def _results(encoded: object) -> tuple[MediaUrl, ...] | None:
 
 
 def _progress(value: object) -> float | None:
-    """Read progress, of which nobody says whether it is a part of one or of a hundred: whole numbers are per cent."""
+    """Return the progress from 0 to 1. KIE does not document the scale; whole numbers are taken as per cent."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     part = value / 100 if isinstance(value, int) or value > 1 else value

@@ -1,19 +1,25 @@
-"""What both of KIE's APIs share: the account with its key, its limits and its callbacks."""
+"""KIE's account, which both of its APIs share: key, limits, envelopes and callbacks.
+
+An envelope is `{code, msg, data}`; the code that counts is inside an HTTP 200.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from longtake.adapters.providers import kie_callbacks
 from longtake.adapters.providers.calls import ProviderCalls
-from longtake.adapters.providers.kie_envelope import GENERATION_FAILED, OK, error_of, read_envelope, task_id_of
 from longtake.adapters.providers.provider import (
     Accepted,
     Failed,
     GenerationRequest,
+    MediaUrl,
     Provider,
     Running,
     Strange,
@@ -21,23 +27,30 @@ from longtake.adapters.providers.provider import (
 )
 from longtake.clock import Clock, SystemClock
 from longtake.engine.lanes import Lane
+from longtake.errors import ProviderError, ProviderOutOfCredits
 
 if TYPE_CHECKING:
-    from longtake.adapters.net import HttpClient
+    from longtake.adapters.net import HttpClient, Response
 
 KEY_SETTING = "kie_api_key"
 WEBHOOK_KEY_SETTING = "kie_webhook_key"
-#: KIE's documents name 24 hours and 14 days. A fresh address is a query away, so the shortest is no loss.
+#: KIE's documents say 24 hours and 14 days. A query returns fresh URLs, so a short time costs nothing.
 URL_SECONDS = 600.0
+OK = 200
+GENERATION_FAILED = 501
+LONGEST_TASK_ID = 200
+TOLERANCE_SECONDS = 300
+_MILLISECONDS_FROM = 10**11
+_LONGEST_TIMESTAMP = 20
 
 
 class KieAccount(Provider):
-    """Submits and queries in KIE's envelope; an API adds its paths, its request and its states."""
+    """Base of KIE's providers: submits, queries and callbacks. A subclass adds paths, requests and states."""
 
     account = "kie"
     submits = "once"
     takes_references = "url"
-    # Limits of the account, whichever API a request goes to.
+    # Both APIs count against the account's limits.
     submit_lane = Lane("kie.submit", rate=(20, 10.0), burst=10)
     query_lane = Lane("kie.query", rate=(10, 1.0))
     running_limit = 100
@@ -68,7 +81,7 @@ class KieAccount(Provider):
             raise error_of(self._calls, envelope, submitting=True)
         task_id = task_id_of(envelope.data)
         if task_id is None:
-            raise self._calls.unknown("it calls the request accepted and names no task.")
+            raise self._calls.unknown("its answer names no task.")
         return Accepted(task_id)
 
     async def query(self, provider_task_id: str) -> Running | Succeeded | Failed | Strange:
@@ -85,11 +98,11 @@ class KieAccount(Provider):
         return self._state(record)
 
     def callback_task_id(self, body: Any) -> str | None:
-        return kie_callbacks.callback_task_id(body)
+        return callback_task_id(body)
 
     def verify_callback(self, headers: Mapping[str, str], provider_task_id: str, now: datetime | None = None) -> bool:
         key = self._webhook_key().strip()
-        return not key or kie_callbacks.is_signed(headers, provider_task_id, key, now or self._calls.clock.now())
+        return not key or is_signed(headers, provider_task_id, key, now or self._calls.clock.now())
 
     @abstractmethod
     def _content(self, request: GenerationRequest) -> dict[str, Any]:
@@ -97,13 +110,97 @@ class KieAccount(Provider):
 
     @abstractmethod
     def _state(self, record: dict[str, Any]) -> Running | Succeeded | Failed | Strange:
-        """Return what a record says about its task."""
+        """Return the state of the task in a record."""
 
     def _addresses(self, request: GenerationRequest) -> list[str]:
         addresses = [one.url for one in request.references if one.url]
         if len(addresses) != len(request.references):
-            raise self._calls.refused("REFERENCE_MISSING", "A reference has no address that could be fetched.")
+            raise self._calls.refused("REFERENCE_MISSING", "A reference image has no URL.")
         return addresses
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """An answer in KIE's own format, whether success or error."""
+
+    code: int
+    message: object
+    data: Any
+    retry_after: float | None
+
+
+def read_envelope(calls: ProviderCalls, answer: Response, *, submitting: bool) -> Envelope:
+    """Return the answer's envelope; raise a ProviderError if it is not in KIE's format."""
+    content = calls.content(answer)
+    code = _code(content)
+    if content is None or code is None:
+        raise calls.unrecognized(answer, submitting=submitting)
+    message = content.get("msg") or content.get("message")
+    return Envelope(code, message, content.get("data"), calls.retry_after(answer))
+
+
+def error_of(calls: ProviderCalls, envelope: Envelope, *, submitting: bool) -> ProviderError:
+    """Return the error for one of KIE's codes. Nothing was accepted."""
+    code, message = envelope.code, envelope.message
+    match code:
+        case 401 | 403:
+            return calls.unauthorized(message)
+        case 402:
+            sentence = f"The account with {calls.provider} has no credits left."
+            return ProviderOutOfCredits(sentence, provider=calls.provider)
+        # A query contains nothing but the task's id.
+        case 404 | 422 if not submitting:
+            return calls.task_not_found()
+        case 429 | 433:
+            return calls.busy(message, envelope.retry_after)
+        case 408 | 455:
+            return calls.unavailable(message, envelope.retry_after)
+        case 501 | 505:
+            return calls.refused(str(code), message)
+        case _ if 400 <= code < 500:  # noqa: PLR2004 - the range of refusals
+            return calls.refused(str(code), message)
+    return calls.unavailable(message, envelope.retry_after)
+
+
+def task_id_of(data: Any) -> str | None:
+    """Return the task's id, in either spelling."""
+    found = (data.get("taskId") or data.get("task_id")) if isinstance(data, dict) else None
+    return found if isinstance(found, str) and found.isprintable() and 0 < len(found) <= LONGEST_TASK_ID else None
+
+
+def media_urls(found: Any) -> tuple[MediaUrl, ...] | None:
+    """Return the URLs of results; None if it is not a list of URLs."""
+    if not isinstance(found, list) or not all(_is_address(one) for one in found):
+        return None
+    return tuple(MediaUrl(one) for one in found)
+
+
+def _is_address(value: object) -> bool:
+    return isinstance(value, str) and value.startswith(("https://", "http://"))
+
+
+def _code(content: dict[str, Any] | None) -> int | None:
+    code = (content or {}).get("code")
+    if isinstance(code, str) and code.isascii() and code.isdigit():
+        return int(code)
+    return code if isinstance(code, int) and not isinstance(code, bool) else None
+
+
+def callback_task_id(body: Any) -> str | None:
+    """Return the id of the task that a callback is about."""
+    return task_id_of(body.get("data")) or task_id_of(body) if isinstance(body, dict) else None
+
+
+def is_signed(headers: Mapping[str, str], task_id: str, key: str, now: datetime) -> bool:
+    """Return whether this task's id was signed with the key within five minutes of now."""
+    given = {name.lower(): value for name, value in headers.items()}
+    timestamp, signature = given.get("x-webhook-timestamp", ""), given.get("x-webhook-signature", "")
+    if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= _LONGEST_TIMESTAMP):
+        return False
+    digest = hmac.new(key.encode(), f"{task_id}.{timestamp}".encode(), hashlib.sha256).digest()
+    genuine = hmac.compare_digest(base64.b64encode(digest), signature.encode())
+    moment = int(timestamp) if int(timestamp) < _MILLISECONDS_FROM else int(timestamp) / 1000
+    return genuine and abs(moment - now.timestamp()) <= TOLERANCE_SECONDS
 
 
 def _bearer(key: str) -> dict[str, str]:

@@ -1,19 +1,18 @@
-"""KIE's Veo API: a flat body, and a flag instead of a state."""
+"""KIE's Veo API: a flat request body, and a flag instead of a state."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from longtake.adapters.providers.kie_account import URL_SECONDS, KieAccount
-from longtake.adapters.providers.kie_envelope import media_urls
+from longtake.adapters.providers.kie_account import URL_SECONDS, KieAccount, media_urls
 from longtake.adapters.providers.provider import Failed, GenerationRequest, Running, Strange, Succeeded
 
 REFERENCE_FIELD = "imageUrls"
-#: Up to two images are the first and the last frame; more are what the clip shows.
+#: One or two images are the first and the last frame; three or more show subjects.
 FRAMES_MOST = 2
 _FRAMES = "FIRST_AND_LAST_FRAMES_2_VIDEO"
 _REFERENCES = "REFERENCE_2_VIDEO"
-#: The body is flat: no parameter takes the place of these.
+#: The body is flat, so parameters must not replace these fields.
 _RESERVED = frozenset(("model", "prompt", "callBackUrl"))
 
 
@@ -35,7 +34,7 @@ class KieVeo(KieAccount):
 
     def _state(self, record: dict[str, Any]) -> Running | Succeeded | Failed | Strange:
         flag = record.get("successFlag")
-        # True is 1 in Python, and no flag of KIE's.
+        # In Python True equals 1, but it is not one of KIE's flags.
         if isinstance(flag, bool):
             return Strange("successFlag is not a number")
         match flag:

@@ -1,7 +1,7 @@
-"""What every provider can be asked, and the only answers and errors that come back.
+"""The interface of all providers: requests, answers and the `Provider` base class.
 
-An adapter knows one wire format and nothing of tasks, jobs or databases. It repeats nothing: it says what happened,
-and whoever asked decides. Errors are those of `longtake.errors` under ProviderError.
+An adapter knows one wire format and nothing of tasks, jobs or databases. It never retries: it reports what happened,
+and the caller decides. It raises only the errors of `longtake.errors` under ProviderError.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from longtake.engine.lanes import Lane
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """An image to start from, in the form that the provider takes: an address it can fetch, or the bytes."""
+    """An image to start from, in the form that the provider takes: a URL that it can fetch, or the bytes."""
 
     content_type: str
     url: str | None = None
@@ -26,7 +26,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
-    """What to make. Model, parameters and the field for references have the provider's own names."""
+    """The media to make. Model, parameters and the field for references have the provider's own names."""
 
     model: str
     prompt: str
@@ -38,7 +38,7 @@ class GenerationRequest:
 
 @dataclass(frozen=True, slots=True)
 class MediaBytes:
-    """A file that came in the answer itself."""
+    """A file inside the answer itself."""
 
     content_type: str
     body: bytes = field(repr=False)
@@ -46,28 +46,28 @@ class MediaBytes:
 
 @dataclass(frozen=True, slots=True)
 class MediaUrl:
-    """Where a file can be fetched for a while. The address may be signed: it is not shown."""
+    """A URL that serves a file for a while. It may be signed, so it is never shown."""
 
     url: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The provider works on it, and calls it this."""
+    """The provider has accepted the request as this task."""
 
     provider_task_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The provider has made it at once."""
+    """The provider has answered with the media."""
 
     files: Sequence[MediaBytes]
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Not done yet; `progress` from 0 to 1 if the provider tells, `word` is what it calls the state."""
+    """Not done yet. `progress` is from 0 to 1 if the provider reports it; `word` is its name for the state."""
 
     progress: float | None = None
     word: str = ""
@@ -75,7 +75,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Succeeded:
-    """Done. Asking again gives fresh addresses; these work for `expires_in` seconds."""
+    """Done. The URLs work for `expires_in` seconds; another query gives fresh ones."""
 
     files: Sequence[MediaUrl]
     expires_in: float
@@ -83,7 +83,7 @@ class Succeeded:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """It will never be done; `code` is the provider's word for the reason."""
+    """Failed for good. `code` is the provider's word for the reason."""
 
     code: str
     message: str
@@ -91,47 +91,47 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Strange:
-    """The provider says something about the task that this adapter does not know: neither running nor ended."""
+    """A state that the adapter does not know: neither running nor ended."""
 
     word: str
 
 
 class Provider(ABC):
-    """One way of having media made. Names and limits are facts about it; `submit` and `query` ask it."""
+    """One API that makes media. The class variables describe it; `submit` and `query` call it."""
 
-    #: Stands in every task; never changed.
+    #: Stored with every task, so it must never change.
     name: ClassVar[str]
     #: Providers of one account share its key and its limit on running tasks.
     account: ClassVar[str]
-    #: `once`: a second submit may be paid for twice, so an unknown one is not repeated.
+    #: `once`: a second submit may cost twice, so an unknown one is not repeated.
     submits: ClassVar[Literal["once", "repeatable"]]
-    #: Whether a submit answers with the media itself, or with the name of a task to ask about.
+    #: Whether a submit answers with the media itself, or with a task to query.
     answers: ClassVar[Literal["at once", "later"]] = "later"
     takes_references: ClassVar[Literal["url", "bytes"] | None]
     submit_lane: ClassVar[Lane]
     query_lane: ClassVar[Lane]
-    #: Tasks the account may have running at once; None for no limit known.
+    #: How many tasks the account may run at once; None if no limit is known.
     running_limit: ClassVar[int | None] = None
 
     @property
     @abstractmethod
     def configured(self) -> bool:
-        """Say whether there is a key."""
+        """Return whether there is a key."""
 
     @abstractmethod
     async def submit(self, request: GenerationRequest) -> Accepted | Delivered:
-        """Ask for media. Any error but SubmitUnknown means that nothing was accepted."""
+        """Request media. Any error but SubmitUnknown means that nothing was accepted."""
 
     @abstractmethod
     async def query(self, provider_task_id: str) -> Running | Succeeded | Failed | Strange:
-        """Ask how a task stands; also how to get a fresh address of a result."""
+        """Return the task's state. Querying a finished task gives fresh URLs."""
 
     def download_headers(self, url: str) -> dict[str, str]:  # noqa: ARG002 - most addresses need none
-        """Return what must be sent along to fetch a result; nothing for an address that is not the provider's own."""
+        """Return the headers needed to fetch a result; none for a URL that is not the provider's own."""
         return {}
 
     def callback_task_id(self, body: Any) -> str | None:  # noqa: ARG002 - most have no callbacks
-        """Return the task that a callback's JSON speaks of. Nothing else in it is believed."""
+        """Return the id of the task that a callback is about. Nothing else in a callback is trusted."""
         return None
 
     def verify_callback(
@@ -140,5 +140,5 @@ class Provider(ABC):
         provider_task_id: str,  # noqa: ARG002
         now: datetime | None = None,  # noqa: ARG002
     ) -> bool:
-        """Say whether a callback may come from the provider; True when it has no way to prove it."""
+        """Return whether a callback may come from the provider; True if it has no way to prove it."""
         return True

@@ -1,4 +1,4 @@
-"""All providers there are. A new one is a file beside this one, and a line here."""
+"""The list of providers. To add one, write a file in this folder and add a line here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def build_providers(
     settings: Settings, client: HttpClient, key_of: Callable[[str], str], clock: Clock | None = None
 ) -> dict[str, Provider]:
-    """Return the providers by name. `key_of` is asked for a setting at each call: keys may change meanwhile."""
+    """Return the providers by name. Each call reads its key through `key_of`, because keys may change."""
     clock = clock or SystemClock()
     kie, webhooks = partial(key_of, kie_account.KEY_SETTING), partial(key_of, kie_account.WEBHOOK_KEY_SETTING)
     gemini = partial(key_of, gemini_account.KEY_SETTING)
@@ -37,6 +37,6 @@ def build_providers(
 
 
 def lanes_of(providers: dict[str, Provider]) -> list[Lane]:
-    """Return the lanes of the providers, each once."""
+    """Return the lanes of the providers, once each."""
     lanes = {lane.name: lane for one in providers.values() for lane in (one.submit_lane, one.query_lane)}
     return list(lanes.values())

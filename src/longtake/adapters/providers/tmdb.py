@@ -1,4 +1,4 @@
-"""TMDB: which shows of a year there are, which are found under a name, and what a show is called besides."""
+"""TMDB's API: the shows of a year, searches by name, and the other names of a show."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from longtake.errors import ProviderError
 from longtake.plain_text import clean_plain_text
 
 if TYPE_CHECKING:
-    from longtake.adapters.net import Answer, HttpClient
+    from longtake.adapters.net import HttpClient, Response
     from longtake.clock import Clock
     from longtake.engine.lanes import Lane
 
 OK = 200
 KEY_SETTING = "tmdb_api_key"
-#: Beyond this TMDB answers with an error, however many there are.
+#: TMDB answers with an error to later pages, even if there are more.
 MOST_PAGES = 500
 LONGEST_TEXT = 500
 MOST_ID = 2**53
@@ -25,7 +25,7 @@ MOST_ID = 2**53
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """A show as lists of TMDB have it."""
+    """A show in TMDB's lists."""
 
     id: int
     name: str
@@ -36,20 +36,20 @@ class Show:
 
     @property
     def year(self) -> int | None:
-        """Return the year it was first on air."""
+        """Return the year in which it first aired."""
         return int(self.first_air_date[:4]) if self.first_air_date[:4].isdecimal() else None
 
 
 @dataclass(frozen=True, slots=True)
 class Shows:
-    """One page of shows, and how many pages there are."""
+    """One page of shows, and the number of pages."""
 
     shows: list[Show]
     pages: int
 
 
 class Tmdb:
-    """Asks TMDB; one lane for all that is asked, since its limit is one for all."""
+    """TMDB's client. All calls share one lane because they share one rate limit."""
 
     name = "tmdb"
 
@@ -66,21 +66,21 @@ class Tmdb:
         return self._calls.configured
 
     async def japanese_shows_of(self, year: int, page: int) -> Shows:
-        """Return a page of the Japanese shows that were first on air in the year."""
-        wanted = {"with_original_language": "ja", "first_air_date_year": str(year), "page": str(page)}
-        return _shows(await self._ask("/discover/tv", wanted))
+        """Return a page of the Japanese shows that first aired in the year."""
+        params = {"with_original_language": "ja", "first_air_date_year": str(year), "page": str(page)}
+        return _shows(await self._ask("/discover/tv", params))
 
     async def search(self, name: str) -> list[Show]:
-        """Return the shows that are found under a name: original, translated or alternative."""
+        """Return the shows that have this original, translated or alternative name."""
         return _shows(await self._ask("/search/tv", {"query": name})).shows
 
     async def show(self, show_id: int) -> Show | None:
-        """Return one show; None when there is none with this id."""
+        """Return the show with this id, or None."""
         content = await self._details(show_id, {})
         return None if content is None else _show(content)
 
     async def other_names(self, show_id: int) -> list[str]:
-        """Return the alternative and the translated names of a show; none when there is no such show."""
+        """Return the alternative and translated names of a show; an empty list if TMDB does not have it."""
         content = await self._details(show_id, {"append_to_response": "alternative_titles,translations"})
         return [] if content is None else _other_names(content)
 
@@ -93,20 +93,20 @@ class Tmdb:
     async def _ask(self, path: str, params: Mapping[str, str]) -> dict[str, Any]:
         return self._read(await self._answer(path, params))
 
-    async def _answer(self, path: str, params: Mapping[str, str]) -> Answer:
+    async def _answer(self, path: str, params: Mapping[str, str]) -> Response:
         key = self._key().strip()
-        # A v3 key can only stand in the address, which no log line and no error ever shows with its query.
+        # A v3 key can only go into the query string, which logs and errors never show.
         return await self._calls.query(path, params if _is_token(key) else {**params, "api_key": key})
 
-    def _read(self, answer: Answer) -> dict[str, Any]:
+    def _read(self, answer: Response) -> dict[str, Any]:
         content = self._calls.content(answer)
         if answer.status == OK and content is not None:
             return content
         if content is None or "status_message" not in content:
-            raise self._calls.shapeless(answer, submitting=False)
+            raise self._calls.unrecognized(answer, submitting=False)
         raise self._error(answer, content)
 
-    def _error(self, answer: Answer, content: dict[str, Any]) -> ProviderError:
+    def _error(self, answer: Response, content: dict[str, Any]) -> ProviderError:
         said = content.get("status_message")
         match answer.status:
             case 401 | 403:
@@ -119,7 +119,7 @@ class Tmdb:
 
 
 def _is_token(key: str) -> bool:
-    """Say whether it is a v4 token, which has three parts; a v3 key is one word."""
+    """Return whether the key is a v4 token, which has three parts. A v3 key is one word."""
     return key.count(".") == 2  # noqa: PLR2004 - header, claims, signature
 
 
@@ -135,7 +135,7 @@ def _shows(content: dict[str, Any]) -> Shows:
 
 
 def _show(content: dict[str, Any]) -> Show | None:
-    """Return a show, as far as it can be used: one without an id, or with one that no database holds, is none."""
+    """Return the show, or None if its id is missing or too large for the database."""
     show_id, popularity = content.get("id"), content.get("popularity")
     if not isinstance(show_id, int) or not 0 < show_id <= MOST_ID:
         return None

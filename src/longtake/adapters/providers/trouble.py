@@ -1,7 +1,7 @@
-"""Trouble with a provider: how long to wait, and what the task, the lane and people hear of it.
+"""Trouble with a provider: how long to wait, and what the task, the lane and the operators learn of it.
 
-None of it fails a task. A task that waits too long ends at its deadline; until then trouble passes, or somebody mends
-it.
+Trouble never fails a task. It passes by itself, or an operator fixes it. A task that waits too long ends at its
+deadline.
 """
 
 from __future__ import annotations
@@ -27,46 +27,46 @@ BREAKER_LIMIT = 5
 BREAKER_SECONDS = 20.0
 BACK_OFF = Exponential(first=4.0, most=60.0)
 BUSY_SECONDS = 10.0
-#: A lane that is paused starts nothing; jobs in hand at that moment look again after this.
+#: A paused lane starts no jobs. Jobs that were already running try again after this time.
 PAUSED_SECONDS = 60.0
 NO_KEY_SECONDS = 30.0
-#: These do not pass by themselves, or not today: somebody should know.
+#: Errors that do not pass by themselves, or not today: operators get an alert.
 FOR_PEOPLE = (ProviderQuotaSpent, ProviderUnauthorized, ProviderOutOfCredits)
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What went wrong, for the task's row; and what must happen to the lane besides."""
+    """What went wrong, for the task's row, and what to do with the lane."""
 
     code: str
     message: str
-    #: Lanes to pause until a person has mended it: "submit" or "all".
+    #: Lanes to pause until an operator resumes them: "submit" or "all".
     pause: str | None = None
-    #: People are told, once for the provider and not for each task.
+    #: Raise an alert, one for the provider instead of one for each task.
     alert: bool = False
-    #: The number of the try that it waits for, and in how many seconds that is; None when nothing was tried.
+    #: The number of the next try, and the seconds until then; None if nothing was tried.
     attempt: int | None = None
     seconds: float = 0.0
 
 
 @dataclass
 class Breaker:
-    """Counts failures in a row. One provider's trouble must not become a storm of requests when it comes back."""
+    """Counts failures in a row, so that a provider that comes back does not meet a storm of requests."""
 
     failures: dict[str, int] = field(default_factory=dict)
 
     def failed(self, provider: str) -> bool:
-        """Note a failure; say whether it is time to hold the lane back."""
+        """Count a failure; return whether to slow the lane down."""
         self.failures[provider] = self.failures.get(provider, 0) + 1
         return self.failures[provider] >= BREAKER_LIMIT
 
     def answered(self, provider: str) -> None:
-        """Note an answer, whatever it says."""
+        """Reset the count after any answer."""
         self.failures.pop(provider, None)
 
 
 def wait_out(error: LongtakeError, job: Job, provider: str, breaker: Breaker, source: random.Random) -> Snooze:
-    """Return how to go on after a provider's error that is not about the task itself."""
+    """Return the snooze after a provider's error that is not about the task itself."""
     seen = (job.memo or {}).get("trouble", 0)
     slow, pause = False, None
     match error:
@@ -84,7 +84,7 @@ def wait_out(error: LongtakeError, job: Job, provider: str, breaker: Breaker, so
             seconds, slow = BREAKER_SECONDS * source.uniform(0.8, 1.2), True
         case _:
             seconds = BACK_OFF.delay(seen + 1, source)
-    # The first try and those that failed since, this one among them, are over.
+    # `seen` failures and this one are over; the next try has the number after those.
     again = {"attempt": seen + 2, "seconds": seconds}
     trouble = Trouble(error.code, error.message, pause, alert=isinstance(error, FOR_PEOPLE), **again)
     memo = {**(job.memo or {}), "trouble": seen + 1}
@@ -92,17 +92,20 @@ def wait_out(error: LongtakeError, job: Job, provider: str, breaker: Breaker, so
 
 
 def without_key(provider: str) -> Snooze:
-    """Return how to go on in a process that has no key for the provider. Others may have one: no lane is paused."""
-    missing = Trouble("PROVIDER_NOT_CONFIGURED", f"There is no key for {provider} in this process.")
+    """Return the snooze in a process without a key for the provider.
+
+    No lane is paused: other processes may have a key.
+    """
+    missing = Trouble("PROVIDER_NOT_CONFIGURED", f"No key is configured for {provider} in this process.")
     return Snooze(NO_KEY_SECONDS, data=missing, code=missing.code, message=missing.message)
 
 
 def quiet_memo(job: Job) -> Any:
-    """Return the memo after an answer: the count of failures in a row starts again."""
+    """Return the memo after an answer, which resets the count of failures in a row."""
     return None if job.memo else KEEP
 
 
-#: What users hear of it. Addresses, keys and quotas are the operators' matter: they have the alert and the task's row.
+#: The sentences for users. URLs, keys and quotas are for operators, who see the alert and the task's row.
 TROUBLE = {
     "PROVIDER_BUSY": "The provider takes no more requests for now.",
     "PROVIDER_FULL": "The provider works on as many tasks as it takes at once.",
@@ -115,5 +118,5 @@ OUR_TROUBLE = "Something went wrong on our side; the task goes on by itself."
 
 
 def trouble_words(code: str) -> str:
-    """Return what users hear of a trouble: never a provider's own words, which may hold addresses."""
+    """Return the sentence for users; never the provider's own text, which may contain URLs."""
     return TROUBLE.get(code, OTHER_TROUBLE if code.startswith("PROVIDER_") else OUR_TROUBLE)

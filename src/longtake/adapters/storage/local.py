@@ -20,7 +20,7 @@ from longtake.adapters.storage.source import Batches
 from longtake.adapters.storage.storage import Facts, NewObject, Storage, Stored
 from longtake.adapters.storage.temp_folder import IncomingFolder
 from longtake.adapters.storage.threads import Threads
-from longtake.batch_loader import Gathered
+from longtake.batch_loader import BatchLoader
 from longtake.errors import ObjectMissing, StorageFull, StorageRefused, StorageUnavailable
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class LocalStorage(Storage):
         self._writers = Threads(WRITERS, "objects-write")
         self._readers = Threads(READERS, "objects-read")
         self._incoming = IncomingFolder(folder)
-        self._looks = Gathered[tuple[str, ...], list[str]](
+        self._looks = BatchLoader[tuple[str, ...], list[str]](
             lambda asked: self._read(those_there, os.fspath(folder), asked)
         )
         self._whole = WholeFiles(self._incoming, self._writers, self._clearly)
@@ -118,7 +118,7 @@ class LocalStorage(Storage):
         return facts_of(key, status)
 
     async def existing(self, keys: Sequence[str]) -> list[str]:
-        return await self._looks.ask(tuple(check_key(key) for key in keys)) or []
+        return await self._looks.load(tuple(check_key(key) for key in keys)) or []
 
     async def delete(self, keys: Iterable[str]) -> None:
         paths = [self._path(key) for key in keys]

@@ -6,9 +6,9 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from longtake.adapters.decoder.decoder import Whole
-from longtake.adapters.decoder.decoders import Decoders
-from longtake.adapters.decoder.request import Made, Wish
+from longtake.adapters.decoder.pool import DecoderPool
+from longtake.adapters.decoder.process import MemoryFile
+from longtake.adapters.decoder.protocol import DecodeRequest, DecodeResult
 from longtake.adapters.net.retry_after import header_seconds
 from longtake.adapters.storage.media import MediaType, media_type
 from longtake.capabilities.catalogue.poster_urls import PosterHosts
@@ -28,7 +28,7 @@ from longtake.errors import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from longtake.adapters.net import Answer, HttpClient
+    from longtake.adapters.net import HttpClient, Response
     from longtake.clock import Clock
 
 OK, NOT_MODIFIED = 200, 304
@@ -78,7 +78,7 @@ class PosterFetcher:
     """Fetches posters with the guarded client."""
 
     def __init__(
-        self, client: HttpClient, decoders: Decoders, hosts: PosterHosts, user_agent: str, clock: Clock
+        self, client: HttpClient, decoders: DecoderPool, hosts: PosterHosts, user_agent: str, clock: Clock
     ) -> None:
         self._client = client
         self._decoders = decoders
@@ -116,16 +116,16 @@ class PosterFetcher:
         etag, modified = (answer.headers.get(name, "")[:500] or None for name in ("ETag", "Last-Modified"))
         return Picture(answer.body, media, made.width, made.height, made.picture, url, etag, modified)
 
-    async def check(self, body: bytes, media: MediaType) -> Made:
+    async def check(self, body: bytes, media: MediaType) -> DecodeResult:
         """Decode the picture once; return its small copy. Raises PosterBroken when it is not whole."""
         width, height = THUMBNAIL_SIZE
-        wish = Wish("small", media.content_type, width=width, height=height, quality=THUMBNAIL_QUALITY)
+        request = DecodeRequest("small", media.content_type, width=width, height=height, quality=THUMBNAIL_QUALITY)
         try:
-            return await self._decoders.make(wish, Whole(body))
+            return await self._decoders.decode(request, MemoryFile(body))
         except (MediaRefused, DecoderFailed) as error:
             raise PosterBroken(f"The poster cannot be used: {error.message}") from None
 
-    async def _ask(self, url: str, conditions: Mapping[str, str]) -> Answer:
+    async def _ask(self, url: str, conditions: Mapping[str, str]) -> Response:
         headers = {"User-Agent": self._user_agent, **conditions}
         try:
             return await self._client.request(

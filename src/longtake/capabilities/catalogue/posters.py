@@ -14,7 +14,7 @@ from longtake.adapters.storage import NewObject, Storage
 from longtake.adapters.storage import Stored as StoredObject
 from longtake.adapters.storage.keys import poster_key
 from longtake.adapters.storage.media import GIF, JPEG, PNG, WEBP, MediaType, media_type
-from longtake.batch_loader import Gathered
+from longtake.batch_loader import BatchLoader
 from longtake.capabilities.catalogue.locks import lock_with_titles
 from longtake.capabilities.catalogue.poster_fetcher import Known, Picture, PosterFetcher
 from longtake.capabilities.catalogue.poster_store import (
@@ -85,7 +85,7 @@ class Posters:
         source: random.Random,
     ) -> None:
         # Jobs begin many at a time.
-        self._rows = Gathered[str, PosterRow](lambda names: database.read(find_posters, names))
+        self._rows = BatchLoader[str, PosterRow](lambda names: database.read(find_posters, names))
         self._storage = storage
         self._fetcher = fetcher
         self._hosts = hosts
@@ -100,7 +100,7 @@ class Posters:
 
     async def run(self, job: Job) -> Outcome:
         """Find the picture in our storage, or fetch it, or find that it has not changed."""
-        row = await self._rows.ask(str(job.key))
+        row = await self._rows.load(str(job.key))
         if row is None:
             return Done()
         try:

@@ -15,7 +15,7 @@ from sqlalchemy import Float, bindparam, literal, select, update
 
 from longtake.adapters.providers.tmdb import Tmdb
 from longtake.adapters.providers.trouble import Trouble, without_key
-from longtake.batch_loader import Gathered
+from longtake.batch_loader import BatchLoader
 from longtake.capabilities.catalogue.exact_match import REST_SECONDS, write_doubtful, write_found
 from longtake.capabilities.catalogue.locks import lock_titles
 from longtake.capabilities.catalogue.match_score import (
@@ -80,7 +80,7 @@ class Searching:
 
     def __init__(self, database: Database, tmdb: Tmdb, asking: Asking) -> None:
         # Jobs begin many at a time.
-        self._titles = Gathered[str, Sought](lambda ids: database.read(find_sought, ids))
+        self._titles = BatchLoader[str, Sought](lambda ids: database.read(find_sought, ids))
         self._tmdb = tmdb
         self._asking = asking
 
@@ -90,7 +90,7 @@ class Searching:
 
     async def run(self, job: Job) -> Outcome:
         """Search under the next of the title's names, or look at all names of a show that may be it."""
-        sought = await self._titles.ask(str(job.key))
+        sought = await self._titles.load(str(job.key))
         if sought is None:
             return Done()
         if not self._tmdb.configured:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from longtake.adapters.decoder.request import Made, Wish
+from longtake.adapters.decoder.protocol import DecodeRequest, DecodeResult
 from longtake.adapters.storage.media import JPEG, media_type
 from longtake.errors import MediaRefused, ResultNotCopied
 
 if TYPE_CHECKING:
-    from longtake.adapters.decoder.decoders import Decoders
+    from longtake.adapters.decoder.pool import DecoderPool
     from longtake.adapters.net import HttpClient
 
 #: Cloudflare fetches the video before it answers.
@@ -22,12 +22,12 @@ WISH = "mode=frame,time=0.1s,width=960,height=540,fit=cover,format=jpg"
 class CloudflareFrames:
     """Asks one zone, such as `https://media.example.com`. What it sends is decoded as any file of a stranger's."""
 
-    def __init__(self, client: HttpClient, decoders: Decoders, zone: str) -> None:
+    def __init__(self, client: HttpClient, decoders: DecoderPool, zone: str) -> None:
         self._client = client
         self._decoders = decoders
         self._zone = zone.rstrip("/")
 
-    async def make(self, url: str) -> Made:
+    async def make(self, url: str) -> DecodeResult:
         """Return a frame of the video at this address, which Cloudflare must be able to open by itself."""
         self._client.check_url(url)
         address = f"{self._zone}/cdn-cgi/media/{WISH}/{url}"
@@ -36,7 +36,7 @@ class CloudflareFrames:
             raise ResultNotCopied(f"Cloudflare answers {answer.status} to the wish for a frame.")
         if media_type(answer.body) != JPEG:
             raise MediaRefused("Cloudflare answers with something else than a JPEG.", hint="")
-        return await self._decoders.make(Wish("still", JPEG.content_type), _Body(answer.body))
+        return await self._decoders.decode(DecodeRequest("still", JPEG.content_type), _Body(answer.body))
 
 
 class _Body:

@@ -25,7 +25,7 @@ from longtake.errors import (
 )
 
 if TYPE_CHECKING:
-    from longtake.adapters.net import HttpClient, StreamedAnswer
+    from longtake.adapters.net import HttpClient, StreamedResponse
 
 log = structlog.get_logger(__name__)
 
@@ -87,7 +87,7 @@ class Download:
             return self._headers
         return {**self._headers, "Range": f"bytes={self.done}-", "If-Range": self._known_by}
 
-    def _accept(self, answer: StreamedAnswer) -> None:
+    def _accept(self, answer: StreamedResponse) -> None:
         if answer.status in GONE:
             raise SourceGone(f"The address of the file answers {answer.status}.")
         if self.done > 0:
@@ -97,7 +97,7 @@ class Download:
         else:
             raise ResultNotCopied(f"The address of the file answers {answer.status}.")
 
-    def _accept_rest(self, answer: StreamedAnswer) -> None:
+    def _accept_rest(self, answer: StreamedResponse) -> None:
         if answer.status != PARTIAL:
             raise ResultNotCopied(f"The source answers {answer.status} where the rest of the file was asked for.")
         size = self.size or 0
@@ -105,7 +105,7 @@ class Download:
         if self._is_another(answer) or answer.headers.get("Content-Range", "").strip() != rest:
             raise ResultNotCopied("The source gives something else than the rest of the file that was begun.")
 
-    def _is_another(self, answer: StreamedAnswer) -> bool:
+    def _is_another(self, answer: StreamedResponse) -> bool:
         known = self._known_by or ""
         return known.startswith('"') and answer.headers.get("ETag", known) != known
 
@@ -117,7 +117,7 @@ class Download:
         raise AnswerTruncated(f"The source sent {self.done} of {self.size} bytes.", sent=True)
 
 
-def known_by(answer: StreamedAnswer) -> str | None:
+def known_by(answer: StreamedResponse) -> str | None:
     """Return what tells this very file from any other at its address, to be sent as If-Range; None: nothing does.
 
     That is an ETag which is not weak, or a Last-Modified that was not in the very second of the answer. Of a file whose

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from longtake.adapters.decoder.request import Wish
+from longtake.adapters.decoder.protocol import DecodeRequest
 from longtake.adapters.storage.keys import preview_key
 from longtake.capabilities.media.range_reader import StoredFile
 from longtake.capabilities.media.thumbnail_store import note_no_preview, note_preview, read_asset
@@ -18,7 +18,7 @@ from longtake.errors import AssetGone, DecodersBusy, LeaseLost, LongtakeError, M
 from longtake.services.assets import PREVIEW, Asset
 
 if TYPE_CHECKING:
-    from longtake.adapters.decoder.decoders import Decoders
+    from longtake.adapters.decoder.pool import DecoderPool
     from longtake.adapters.storage import Storage
     from longtake.db import Database, Transaction
 
@@ -39,7 +39,7 @@ def _key(asset: Asset) -> str:
 class Previews:
     """Makes previews."""
 
-    def __init__(self, database: Database, storage: Storage, decoders: Decoders) -> None:
+    def __init__(self, database: Database, storage: Storage, decoders: DecoderPool) -> None:
         self._database = database
         self._storage = storage
         self._decoders = decoders
@@ -71,7 +71,7 @@ class Previews:
             return wait(job, LOOK_SECONDS, looks=looks)
         try:
             file = await StoredFile.open(self._storage, asset.key)
-            made = await self._decoders.make(Wish("preview", asset.content_type or ""), file)
+            made = await self._decoders.decode(DecodeRequest("preview", asset.content_type or ""), file)
             await self._storage.put(_key(asset), made.picture, WEBP)
         except LeaseLost:
             raise

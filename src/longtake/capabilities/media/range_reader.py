@@ -12,7 +12,7 @@ from longtake.capabilities.media.download import GONE
 from longtake.errors import AssetGone, ResultNotCopied, SourceGone, StorageUnavailable
 
 if TYPE_CHECKING:
-    from longtake.adapters.net import HttpClient, StreamedAnswer
+    from longtake.adapters.net import HttpClient, StreamedResponse
     from longtake.adapters.storage import Storage
     from longtake.capabilities.media.spool import Spools
 
@@ -143,7 +143,7 @@ async def opened_source(
 
 
 @contextlib.asynccontextmanager
-async def _asked(client: HttpClient, url: str, headers: Mapping[str, str]) -> AsyncIterator[StreamedAnswer]:
+async def _asked(client: HttpClient, url: str, headers: Mapping[str, str]) -> AsyncIterator[StreamedResponse]:
     wanted = {**headers, "Range": f"bytes=0-{FIRST_PART - 1}"}
     async with client.stream("GET", url, headers=wanted, seconds=PART_SECONDS, most_bytes=MOST_BYTES) as answer:
         if answer.status in GONE:
@@ -151,12 +151,12 @@ async def _asked(client: HttpClient, url: str, headers: Mapping[str, str]) -> As
         yield answer
 
 
-def _require_whole(answer: StreamedAnswer) -> None:
+def _require_whole(answer: StreamedResponse) -> None:
     if answer.status != OK:
         raise ResultNotCopied(f"The address of the file answers {answer.status}.")
 
 
-def _range(answer: StreamedAnswer) -> tuple[int, int, int] | None:
+def _range(answer: StreamedResponse) -> tuple[int, int, int] | None:
     """Return first byte, last byte and the whole file's size as the answer tells them."""
     match = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
     return (int(match[1]), int(match[2]), int(match[3])) if match else None

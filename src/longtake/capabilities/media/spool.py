@@ -17,7 +17,7 @@ from longtake.errors import DecodersBusy, StorageUnavailable
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from longtake.adapters.net import StreamedAnswer
+    from longtake.adapters.net import StreamedResponse
 
 Ts = TypeVarTuple("Ts")
 
@@ -58,7 +58,7 @@ class Spools:
             self._places.release()
 
     @contextlib.asynccontextmanager
-    async def keep(self, answer: StreamedAnswer, first_bytes: int) -> AsyncIterator[SpooledFile]:
+    async def keep(self, answer: StreamedResponse, first_bytes: int) -> AsyncIterator[SpooledFile]:
         """Read all of the answer; needs a place. Raises StorageUnavailable where our disk is in trouble."""
         spool = _Spool((self._folder or Path(tempfile.gettempdir())) / f"longtake-{new_id()}")
         try:

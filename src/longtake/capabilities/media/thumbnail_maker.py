@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from longtake.adapters.decoder.request import Made, Wish
+from longtake.adapters.decoder.protocol import DecodeRequest, DecodeResult
 from longtake.adapters.storage.media import FIRST_BYTES, media_type
 from longtake.capabilities.media.range_reader import StoredFile, opened_source
 from longtake.capabilities.media.sources import PlainSources, ResultSources
@@ -17,7 +17,7 @@ from longtake.errors import AssetGone, LongtakeError, MediaRefused, StorageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from longtake.adapters.decoder.decoders import Decoders
+    from longtake.adapters.decoder.pool import DecoderPool
     from longtake.adapters.net import HttpClient
     from longtake.adapters.storage import Storage
     from longtake.capabilities.media.cloudflare import CloudflareFrames
@@ -50,7 +50,7 @@ class Stills:
         self,
         storage: Storage,
         client: HttpClient,
-        decoders: Decoders,
+        decoders: DecoderPool,
         sources: ResultSources | None = None,
         cloudflare: CloudflareFrames | None = None,
     ) -> None:
@@ -96,7 +96,7 @@ class Stills:
         media = media_type(file.first[:FIRST_BYTES])
         if media is None or media.kind != asset.kind:
             raise MediaRefused(f"The file is not {'an image' if asset.kind == 'image' else 'a video'} that is kept.")
-        wish = Wish("still", media.content_type, WIDTH, HEIGHT, QUALITY, AT_SECONDS)
-        made: Made = await self._decoders.make(wish, file)
+        request = DecodeRequest("still", media.content_type, WIDTH, HEIGHT, QUALITY, AT_SECONDS)
+        made: DecodeResult = await self._decoders.decode(request, file)
         told = {"method": "frames", "version": VERSION, "of": of, "bytes_read": made.bytes_read}
         return Still(made.picture, made.placeholder, made.width, made.height, made.duration_seconds, told)

@@ -27,7 +27,7 @@ from longtake.services.webhooks.tables import webhook_deliveries, webhook_endpoi
 if TYPE_CHECKING:
     from sqlalchemy import Row
 
-    from longtake.adapters.net import Answer, HttpClient
+    from longtake.adapters.net import HttpClient, Response
     from longtake.clock import Clock
     from longtake.db import Database, Transaction
     from longtake.engine.jobs import Job
@@ -102,9 +102,9 @@ class Delivering:
         headers = signed_headers(self._secrets(found), found.id, int(self._clock.now().timestamp()), body)
         headers["Content-Type"] = "application/json"
         begun = self._clock.monotonic()
-        answer: Answer | None = None
+        answer: Response | None = None
         try:
-            answer = await self._client.tell(found.url, body, headers, seconds=CALL_SECONDS)
+            answer = await self._client.post(found.url, body, headers, seconds=CALL_SECONDS)
             error = None if answer.status in SUCCESSES else _complaint(answer.status)
         except AddressRefused:
             # Its own sentence names the address: whoever made the webhook need not learn who lives in our network.

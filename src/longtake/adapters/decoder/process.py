@@ -1,4 +1,4 @@
-"""The parent's side of one decoder: a child process that is told of files, and answers in their order."""
+"""The parent's side of one decoder: a child process that gets requests and answers them in order."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ import orjson
 import structlog
 
 from longtake.adapters.decoder.block_reader import BLOCK
-from longtake.adapters.decoder.messages import LENGTHS, pack, unpack_lengths
-from longtake.adapters.decoder.request import Made, Wish
+from longtake.adapters.decoder.protocol import LENGTHS, DecodeRequest, DecodeResult, pack, unpack_lengths
 from longtake.errors import DecoderFailed, LongtakeError, MediaRefused
 
 log = structlog.get_logger(__name__)
 
-#: Then a decoder is replaced: whatever a library leaks ends with it. A frame of a video leaves some 12 KB behind.
-WISHES_EACH = 10_000
+#: A decoder is replaced after this many requests, because libraries leak: about 12 KB for each frame of a video.
+REQUESTS_EACH = 10_000
 STOP_SECONDS = 2.0
-#: No settings, no keys: what the child does not have it cannot give away. Memory of one picture is kept for the next:
-#: to get it anew from the system, page by page, takes a third of the time that a poster takes.
+#: The child gets no settings and no keys, so it cannot leak them. malloc keeps the memory of one picture for the next:
+#: getting it from the system again, page by page, takes a third of the time of a poster.
 ENVIRONMENT = {"LANG": "C.UTF-8", "MALLOC_TRIM_THRESHOLD_": "33554432", "MALLOC_MMAP_THRESHOLD_": "33554432"}
 COMMAND = (sys.executable, "-I", "-m", "longtake.adapters.decoder.child")
 
 
-class Source(Protocol):
-    """The file, wherever it is. `read` raises LongtakeError when no more can be had; that error reaches the caller."""
+class FileSource(Protocol):
+    """A file to decode. If `read` raises a LongtakeError, the caller gets that error."""
 
     @property
     def size(self) -> int: ...
@@ -37,8 +36,8 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """A file that is in memory already: it goes along with the wish, so that the child need not ask for it."""
+class MemoryFile:
+    """A file in memory. It is sent with the request, so that the child need not fetch it."""
 
     body: bytes
 
@@ -50,16 +49,16 @@ class Whole:
         return self.body[offset : offset + length]
 
 
-class Decoder:
-    """One child process. It may be told of several files at once; then it is not waited for between two of them."""
+class DecoderProcess:
+    """One child process. Several requests may be sent at once, so that it does not idle between them."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
-        self._told = 0
+        self._sent = 0
         self._answered = 0
 
     @staticmethod
-    async def start() -> Decoder:
+    async def start() -> DecoderProcess:
         """Start a child."""
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
@@ -71,61 +70,61 @@ class Decoder:
             # A server may outlive the folder it was started in; without a folder no codec can be loaded.
             cwd="/",
         )
-        return Decoder(process)
+        return DecoderProcess(process)
 
     @property
     def reusable(self) -> bool:
-        """Say whether it may be told of more: in the middle of a wish nobody knows what it would say next."""
-        return self._told == self._answered < WISHES_EACH
+        """Return whether it can take more requests. After an unfinished one its next answer would be unclear."""
+        return self._sent == self._answered < REQUESTS_EACH
 
-    def tell(self, wish: Wish, source: Source, processor_seconds: float) -> None:
-        """Say what is wanted of a file."""
-        self._told += 1
-        told = {**wish.as_dict(), "size": source.size, "processor_seconds": processor_seconds}
-        self._say(told, source.body if isinstance(source, Whole) else b"")
+    def send(self, request: DecodeRequest, source: FileSource, processor_seconds: float) -> None:
+        """Send a request. Its answer comes after those of all earlier requests."""
+        self._sent += 1
+        header = {**request.as_dict(), "size": source.size, "processor_seconds": processor_seconds}
+        self._write(header, source.body if isinstance(source, MemoryFile) else b"")
 
-    async def answer(self, source: Source) -> Made:
-        """Return what came of the next file that it was told of; the child asks for those parts that it needs."""
+    async def receive(self, source: FileSource) -> DecodeResult:
+        """Return the result of the next request, and serve the ranges of its file that the child reads."""
         parts = _Parts(source)
         try:
-            header, body = await self._hear()
+            header, body = await self._read()
             while "read" in header:
-                self._say(*await parts.read(int(header["read"]), int(header["length"])))
-                header, body = await self._hear()
-            made = _made(header, body, parts.bytes_read)
+                self._write(*await parts.read(int(header["read"]), int(header["length"])))
+                header, body = await self._read()
+            result = _read_result(header, body, parts.bytes_read)
         except (asyncio.IncompleteReadError, ConnectionError, ValueError, KeyError, TypeError) as error:
-            raise DecoderFailed(await self._why(error)) from error
+            raise DecoderFailed(await self._failure(error)) from error
         self._answered += 1
-        if parts.trouble is not None:
-            raise parts.trouble
-        if isinstance(made, MediaRefused):
-            raise made
-        return made
+        if parts.error is not None:
+            raise parts.error
+        if isinstance(result, MediaRefused):
+            raise result
+        return result
 
-    async def end(self) -> None:
-        """End the process whatever it does; it has nothing that is worth waiting for."""
+    async def kill(self) -> None:
+        """Kill the process. It holds nothing worth waiting for."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         ended = asyncio.ensure_future(self._process.wait())
         try:
             await asyncio.shield(ended)
         except asyncio.CancelledError:
-            # That takes but a moment, and nobody else would see it off.
+            # This takes only a moment, and nothing else would reap the process.
             await ended
             raise
 
-    def _say(self, header: dict[str, Any], body: bytes = b"") -> None:
-        """Write without waiting until it is read: a child that waits to be heard reads nothing. There is not much."""
-        assert self._process.stdin is not None  # noqa: S101 - it was opened with one
+    def _write(self, header: dict[str, Any], body: bytes = b"") -> None:
+        """Write without draining: a child that waits for its output to be read reads nothing. The bytes are few."""
+        assert self._process.stdin is not None  # noqa: S101 - the process was started with a pipe
         self._process.stdin.write(pack(header, body))
 
-    async def _hear(self) -> tuple[dict[str, Any], bytes]:
+    async def _read(self) -> tuple[dict[str, Any], bytes]:
         assert self._process.stdout is not None  # noqa: S101 - as above
         pipe = self._process.stdout
         head, body = unpack_lengths(await pipe.readexactly(LENGTHS.size))
         return orjson.loads(await pipe.readexactly(head)), await pipe.readexactly(body)
 
-    async def _why(self, error: Exception) -> str:
+    async def _failure(self, error: Exception) -> str:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STOP_SECONDS):
                 await self._process.wait()
@@ -134,37 +133,37 @@ class Decoder:
         return (
             "The decoder was stopped by its limits, or by the file itself."
             if code
-            else "The decoder answered nonsense."
+            else "The decoder sent an invalid answer."
         )
 
 
 class _Parts:
-    """Hands parts of the source to a child, which has seen bytes of strangers and may ask for anything."""
+    """Reads ranges of the source for a child, which handles untrusted bytes and may request anything."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: FileSource) -> None:
         self._source = source
         self.bytes_read = 0
-        self.trouble: LongtakeError | None = None
+        self.error: LongtakeError | None = None
 
     async def read(self, offset: int, length: int) -> tuple[dict[str, Any], bytes]:
         if not (0 <= offset < self._source.size and 0 < length <= min(BLOCK, self._source.size - offset)):
-            raise ValueError("A part was asked for that is outside of the file, or longer than any of ours.")
+            raise ValueError("The child requested a range outside of the file, or longer than a block.")
         try:
             part = await self._source.read(offset, length)
         except LongtakeError as error:
-            # The child gives up in its own way; what really happened is told after that.
-            self.trouble = error
+            # The child fails in its own way; after that the caller gets the real error.
+            self.error = error
             return {"ok": False}, b""
         self.bytes_read += len(part)
         return {"ok": True}, part
 
 
-def _made(header: dict[str, Any], body: bytes, bytes_read: int) -> Made | MediaRefused:
+def _read_result(header: dict[str, Any], body: bytes, bytes_read: int) -> DecodeResult | MediaRefused:
     if "refused" in header:
         return MediaRefused(str(header["sentence"])[:300], hint="", reason=str(header["refused"])[:40])
     facts, cut = header["made"], int(header["placeholder"])
     duration = facts["duration_seconds"]
-    return Made(
+    return DecodeResult(
         int(facts["width"]),
         int(facts["height"]),
         None if duration is None else float(duration),

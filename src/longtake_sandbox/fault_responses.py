@@ -1,4 +1,4 @@
-"""How a fault shows on the wire: codes, silence, cut connections, and bodies that are not what they should be."""
+"""How faults look on the wire: error codes, silence, cut connections and broken bodies."""
 
 from __future__ import annotations
 
@@ -13,47 +13,49 @@ from aiohttp import web
 from longtake_sandbox.faults import AFTERWARDS, INSIDE
 
 if TYPE_CHECKING:
-    from longtake_sandbox.box import Box
     from longtake_sandbox.exchange import Endpoint, Exchange
     from longtake_sandbox.faults import Fault
+    from longtake_sandbox.sandbox import Sandbox
 
 PAGE = "<!DOCTYPE html><html><head><title>Sorry</title></head><body><h1>Something went wrong</h1></body></html>"
 GARBAGE = b'{"code": 200, "msg": "succ'
-#: Begins as a JPEG does, so that only those who decode it find out.
+#: Starts like a JPEG; only decoding it shows that it is none.
 NO_PICTURE = b"\xff\xd8\xff\xe0" + bytes(range(256)) * 16
 ENDLESS_PIECE = bytes(64 * 1024)
-#: Timers of the event loop may be so early; who asked for a delay counts on all of it.
+#: The event loop's timers may fire this much early. A test counts on the whole delay.
 TIMER_SECONDS = 0.001
-#: Between two pieces, so that an endless body leaves the machine to others.
+#: The pause between two pieces, so that an endless body does not take the whole processor.
 ENDLESS_PAUSE_SECONDS = 0.005
-#: How often a silent call looks whether its client is still there.
+#: How often a silent call checks whether its client is still connected.
 SILENCE_SECONDS = 0.05
-#: The log's word for an answer that never was.
+#: The logged status of a call that never got an answer.
 NO_ANSWER = 499
 
 
-async def spoil(box: Box, endpoint: Endpoint, exchange: Exchange, fault: Fault) -> web.StreamResponse:
-    """Answer a call as its fault says."""
+async def answer_with_fault(
+    sandbox: Sandbox, endpoint: Endpoint, exchange: Exchange, fault: Fault
+) -> web.StreamResponse:
+    """Answer a call as its fault demands."""
     if fault.delay:
         await asyncio.sleep(fault.delay + TIMER_SECONDS)
     if fault.kind in INSIDE:
-        return await endpoint.answer(box, exchange)
+        return await endpoint.answer(sandbox, exchange)
     if fault.kind not in AFTERWARDS and not fault.after:
-        return await _instead(box, endpoint, exchange, fault)
-    done = await endpoint.answer(box, exchange)
+        return await _answer_instead(sandbox, endpoint, exchange, fault)
+    done = await endpoint.answer(sandbox, exchange)
     if fault.kind in {"missing", "replace"}:
-        return _edited(done, fault)
+        return _edit(done, fault)
     if fault.kind in {"truncated", "endless"}:
-        return await _streamed(exchange.asked, done, endless=fault.kind == "endless")
+        return await _stream(exchange.request, done, endless=fault.kind == "endless")
     if fault.kind == "empty":
         return web.Response(status=200, content_type=done.content_type)
     if fault.kind == "wrong_type":
-        return _retyped(done, fault.value or "application/octet-stream")
-    return await _instead(box, endpoint, exchange, fault)
+        return _change_type(done, fault.value or "application/octet-stream")
+    return await _answer_instead(sandbox, endpoint, exchange, fault)
 
 
-def refused(endpoint: Endpoint, fault: Fault) -> web.Response:
-    """Answer with a status or code, in the provider's shape unless text or HTML is asked for."""
+def error_response(endpoint: Endpoint, fault: Fault) -> web.Response:
+    """Return an error with the fault's status and code, in the provider's shape or as text or HTML."""
     status = fault.status or 200
     message = fault.message or f"The sandbox was told to answer {fault.code or status}."
     if fault.body == "html":
@@ -68,16 +70,16 @@ def refused(endpoint: Endpoint, fault: Fault) -> web.Response:
 
 
 def retry_after(value: float | str) -> str:
-    """Return the header's text: seconds, a date that far ahead for ``date:SECONDS``, or the text as it is."""
+    """Return the header's text: seconds, a date for ``date:SECONDS``, or the given text unchanged."""
     text = f"{value:g}" if isinstance(value, float) else str(value)
     if text.startswith("date:"):
         return formatdate(time.time() + float(text.removeprefix("date:")), usegmt=True)
     return text
 
 
-async def _instead(box: Box, endpoint: Endpoint, exchange: Exchange, fault: Fault) -> web.StreamResponse:
+async def _answer_instead(sandbox: Sandbox, endpoint: Endpoint, exchange: Exchange, fault: Fault) -> web.StreamResponse:
     if fault.kind == "status":
-        return refused(endpoint, fault)
+        return error_response(endpoint, fault)
     if fault.kind == "html":
         return web.Response(text=PAGE, content_type="text/html")
     if fault.kind == "garbage" and exchange.route == "image":
@@ -85,12 +87,12 @@ async def _instead(box: Box, endpoint: Endpoint, exchange: Exchange, fault: Faul
     if fault.kind == "garbage":
         return web.Response(body=GARBAGE, content_type="application/json")
     if fault.kind in {"hang", "accept_then_hang"}:
-        await _be_silent(box, exchange.asked)
-    return _cut(exchange.asked)
+        await _wait_for_disconnect(sandbox, exchange.request)
+    return _cut(exchange.request)
 
 
-async def _be_silent(box: Box, request: web.Request) -> None:
-    while request.transport is not None and not request.transport.is_closing() and not box.stopping:  # noqa: ASYNC110 - nobody tells
+async def _wait_for_disconnect(sandbox: Sandbox, request: web.Request) -> None:
+    while request.transport is not None and not request.transport.is_closing() and not sandbox.stopping:  # noqa: ASYNC110 - aiohttp has no event for it
         await asyncio.sleep(SILENCE_SECONDS)
 
 
@@ -100,8 +102,8 @@ def _cut(request: web.Request) -> web.Response:
     return web.Response(status=NO_ANSWER)
 
 
-async def _streamed(request: web.Request, done: web.StreamResponse, *, endless: bool) -> web.StreamResponse:
-    """Send half of a body under the length of the whole, or the body and then more without end."""
+async def _stream(request: web.Request, done: web.StreamResponse, *, endless: bool) -> web.StreamResponse:
+    """Send half of a body under the length of the whole, or the body and then zeros without end."""
     content = _body(done)
     response = web.StreamResponse(status=done.status, headers={"Content-Type": done.headers["Content-Type"]})
     if not endless:
@@ -119,7 +121,7 @@ async def _streamed(request: web.Request, done: web.StreamResponse, *, endless: 
     return response
 
 
-def _edited(done: web.StreamResponse, fault: Fault) -> web.Response:
+def _edit(done: web.StreamResponse, fault: Fault) -> web.Response:
     content = orjson.loads(_body(done))
     for path in fault.fields:
         _change(content, path.split("."), None)
@@ -129,7 +131,7 @@ def _edited(done: web.StreamResponse, fault: Fault) -> web.Response:
 
 
 def _change(content: Any, path: list[str], value: tuple[Any] | None) -> None:
-    """Set the value at a path, or remove it; a path that leads nowhere changes nothing."""
+    """Set the value at a path, or remove it. A path that does not exist changes nothing."""
     *parents, last = path
     for name in parents:
         content = content.get(name) if isinstance(content, dict) else None
@@ -140,7 +142,7 @@ def _change(content: Any, path: list[str], value: tuple[Any] | None) -> None:
             content[last] = value[0]
 
 
-def _retyped(done: web.StreamResponse, content_type: str) -> web.Response:
+def _change_type(done: web.StreamResponse, content_type: str) -> web.Response:
     return web.Response(body=_body(done), status=done.status, headers={"Content-Type": content_type})
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.batch_loader import Gathered
+from longtake.batch_loader import BatchLoader
 from tests.db.notes import add_note, read_notes
 
 if TYPE_CHECKING:
@@ -40,28 +40,28 @@ def looks() -> Looks:
 
 
 @pytest.fixture
-async def reads(noted: Database, looks: Looks) -> Gathered[int, str]:
+async def reads(noted: Database, looks: Looks) -> BatchLoader[int, str]:
     for value in range(5):
         await noted.run(add_note, value)
-    return Gathered(lambda keys: noted.read(looks, keys))
+    return BatchLoader(lambda keys: noted.read(looks, keys))
 
 
-async def test_who_asks_in_the_same_moment_is_answered_by_one_read(reads: Gathered[int, str], looks: Looks) -> None:
-    answers = await asyncio.gather(*(reads.ask(key) for key in (3, 0, 7, 3)))
+async def test_who_asks_in_the_same_moment_is_answered_by_one_read(reads: BatchLoader[int, str], looks: Looks) -> None:
+    answers = await asyncio.gather(*(reads.load(key) for key in (3, 0, 7, 3)))
     assert answers == ["note 3", "note 0", None, "note 3"]
     assert looks.keys == [[3, 0, 7]]
-    assert await reads.ask(1) == "note 1"
+    assert await reads.load(1) == "note 1"
     assert looks.keys == [[3, 0, 7], [1]]
 
 
 async def test_who_asks_while_others_are_being_answered_has_a_read_of_its_own(
-    reads: Gathered[int, str], looks: Looks, noted: Database
+    reads: BatchLoader[int, str], looks: Looks, noted: Database
 ) -> None:
     looks.go_on.clear()
-    first = asyncio.create_task(reads.ask(9))
+    first = asyncio.create_task(reads.load(9))
     assert await asyncio.to_thread(looks.entered.wait, 20)
     await asyncio.to_thread(noted.run_blocking, add_note, 9)
-    second = asyncio.create_task(reads.ask(9))
+    second = asyncio.create_task(reads.load(9))
     await asyncio.sleep(0)
     looks.go_on.set()
     await first
@@ -70,9 +70,9 @@ async def test_who_asks_while_others_are_being_answered_has_a_read_of_its_own(
 
 
 @pytest.mark.parametrize("cancelled", [0, 1])
-async def test_one_who_is_cancelled_harms_no_other(reads: Gathered[int, str], looks: Looks, cancelled: int) -> None:
+async def test_one_who_is_cancelled_harms_no_other(reads: BatchLoader[int, str], looks: Looks, cancelled: int) -> None:
     looks.go_on.clear()
-    tasks = [asyncio.create_task(reads.ask(key)) for key in range(2)]
+    tasks = [asyncio.create_task(reads.load(key)) for key in range(2)]
     assert await asyncio.to_thread(looks.entered.wait, 20)
     tasks[cancelled].cancel()
     await asyncio.wait([tasks[cancelled]])
@@ -82,22 +82,22 @@ async def test_one_who_is_cancelled_harms_no_other(reads: Gathered[int, str], lo
     assert await tasks[other] == f"note {other}"
 
 
-async def test_nobody_who_waits_any_more_harms_nobody(reads: Gathered[int, str], looks: Looks) -> None:
+async def test_nobody_who_waits_any_more_harms_nobody(reads: BatchLoader[int, str], looks: Looks) -> None:
     looks.fails = True
-    tasks = [asyncio.create_task(reads.ask(key)) for key in range(2)]
+    tasks = [asyncio.create_task(reads.load(key)) for key in range(2)]
     await asyncio.sleep(0)
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
     looks.fails = False
-    assert await reads.ask(2) == "note 2"
+    assert await reads.load(2) == "note 2"
 
 
 async def test_an_error_reaches_all_who_asked_together_and_nobody_after_them(
-    reads: Gathered[int, str], looks: Looks
+    reads: BatchLoader[int, str], looks: Looks
 ) -> None:
     looks.fails = True
-    answers = await asyncio.gather(*(reads.ask(key) for key in range(3)), return_exceptions=True)
+    answers = await asyncio.gather(*(reads.load(key) for key in range(3)), return_exceptions=True)
     assert [str(one) for one in answers] == ["no luck"] * 3
     looks.fails = False
-    assert await reads.ask(2) == "note 2"
+    assert await reads.load(2) == "note 2"

@@ -1,4 +1,4 @@
-"""Answers: whole in memory when they are small, piece by piece when they are media."""
+"""Responses: whole in memory if they are small, in pieces if they are media."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from aiohttp import ClientResponse, StreamReader
 
-#: As much as comes at once from a fast connection; smaller pieces cost a copy processor time.
+#: About what a fast connection delivers at once. Smaller pieces cost more processor time for each copy.
 PIECE_BYTES = 256 * 1024
-#: A packed answer may grow by this, if it is not small anyway.
+#: How much a compressed body may grow when it is decompressed, unless it stays below the second figure.
 RATIO_MOST = 100
 RATIO_FROM_BYTES = 64 * 1024
 _PLAIN = ("", "identity")
@@ -28,8 +28,8 @@ _PACKED = ("gzip", "x-gzip", "deflate")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A whole answer; names of headers are the same in capitals and small letters."""
+class Response:
+    """A whole response. Header names are case-insensitive."""
 
     status: int
     headers: Mapping[str, str]
@@ -37,22 +37,22 @@ class Answer:
     url: str = field(default="", repr=False)
 
     def json(self) -> Any:
-        """Return the body as data, or raise AnswerInvalid."""
+        """Return the body as JSON data, or raise AnswerInvalid."""
         try:
             return orjson.loads(self.body)
         except orjson.JSONDecodeError:
             raise AnswerInvalid(
-                f"{shown_url(self.url)} answered {self.status} with what is not JSON.", sent=True
+                f"{shown_url(self.url)} answered {self.status} with a body that is not JSON.", sent=True
             ) from None
 
 
-class StreamedAnswer:
-    """An answer whose body is read once, in pieces, and is checked to be whole at its end."""
+class StreamedResponse:
+    """A response whose body is read once, in pieces, and checked for completeness at its end."""
 
     def __init__(self, response: ClientResponse, url: str, *, most_bytes: int, seconds: float, stall: float) -> None:
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
-        #: Where the answer came from at last, after all redirects.
+        #: The URL after all redirects.
         self.url = url
         self.length = _length(response)
         self._response = response
@@ -63,12 +63,12 @@ class StreamedAnswer:
         if self.length is not None and self.length > most_bytes and response.method != "HEAD":
             raise _too_large(shown, most_bytes)
         if response.headers.get("Content-Encoding", "").strip().lower() not in _PLAIN:
-            raise AnswerInvalid(f"{shown} packs its answer, though it was asked not to.", sent=True)
+            raise AnswerInvalid(f"{shown} compresses its answer although the request forbids it.", sent=True)
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the body; an error at any point means that what came so far is not the file."""
+        """Yield the body. After an error the pieces so far are not the whole file."""
         received, failure, content = 0, None, self._response.content
-        # At its end nothing is asked any more: whoever took long over the last piece would hear of a slow server.
+        # At the end it reads no more: a caller that took long over the last piece would get a timeout of the server.
         while failure is None and not content.at_eof():
             try:
                 async with asyncio.timeout(self._stall):
@@ -87,8 +87,8 @@ class StreamedAnswer:
 
 
 def _rest(content: StreamReader) -> bytes:
-    """Return what came before a failure and was not taken; it would have to be fetched again."""
-    # While it knows of the failure it keeps the bytes back.
+    """Return the bytes that arrived before a failure and were not read, so that they need not be fetched again."""
+    # The reader withholds them while its exception is set.
     content.set_exception(None)  # type: ignore[arg-type]
     try:
         return content.read_nowait()
@@ -97,12 +97,12 @@ def _rest(content: StreamReader) -> bytes:
 
 
 def _length(response: ClientResponse) -> int | None:
-    """Return the length that was announced, when it is the length of the body."""
+    """Return the announced length, if it is the length of the body."""
     return response.content_length if "Transfer-Encoding" not in response.headers else None
 
 
 async def read_whole(response: ClientResponse, url: str, most_bytes: int, seconds: float) -> bytes:
-    """Return the body, unpacked if it is packed, never more than `most_bytes`."""
+    """Return the body, decompressed, of at most `most_bytes`."""
     if (_length(response) or 0) > most_bytes and response.method != "HEAD":
         raise _too_large(shown_url(url), most_bytes)
     body = bytearray()
@@ -117,7 +117,7 @@ async def read_whole(response: ClientResponse, url: str, most_bytes: int, second
     if encoding in _PLAIN or not body:
         return bytes(body)
     if encoding not in _PACKED:
-        raise AnswerInvalid(f"{shown_url(url)} packs its answer in a way nobody asked for.", sent=True)
+        raise AnswerInvalid(f"{shown_url(url)} compresses its answer with an unsupported encoding.", sent=True)
     return _unpacked(bytes(body), shown_url(url), most_bytes)
 
 
@@ -126,15 +126,15 @@ def _too_large(shown: str, most_bytes: int) -> AnswerTooLarge:
 
 
 def _unpacked(body: bytes, shown: str, most_bytes: int) -> bytes:
-    """Return what is in the packed body; unpacking stops at the limit instead of finding out how large it is."""
+    """Return the decompressed body. Decompression stops at the limit, however large the rest is."""
     most = min(most_bytes, max(RATIO_FROM_BYTES, len(body) * RATIO_MOST))
     unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
     try:
         unpacked = unpacker.decompress(body, most + 1)
     except zlib.error:
-        raise AnswerInvalid(f"The packed answer of {shown} cannot be unpacked.", sent=True) from None
+        raise AnswerInvalid(f"The compressed answer of {shown} is damaged.", sent=True) from None
     if len(unpacked) > most:
-        raise AnswerTooLarge(f"The packed answer of {shown} unpacks to more than {most:,} bytes.", sent=True)
+        raise AnswerTooLarge(f"The compressed answer of {shown} decompresses to more than {most:,} bytes.", sent=True)
     if not unpacker.eof:
-        raise AnswerTruncated(f"The packed answer of {shown} ended before it was whole.", sent=True)
+        raise AnswerTruncated(f"The compressed answer of {shown} ended too early.", sent=True)
     return unpacked

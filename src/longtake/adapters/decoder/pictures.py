@@ -1,4 +1,4 @@
-"""Decoding, in the child: fixed formats, no protocol at all, caps on pixels, frames and seconds."""
+"""Decoding in the child: still pictures, and the limits and encoders that videos share."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ import av
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from longtake.adapters.decoder.block_reader import RemoteFile
-from longtake.adapters.decoder.request import MOST_PIXELS, MOST_SIDE, PLACEHOLDER_SIZE
+from longtake.adapters.decoder.protocol import MOST_PIXELS, MOST_SIDE, PLACEHOLDER_SIZE
 
 Image.MAX_IMAGE_PIXELS = MOST_PIXELS
 
-#: What Pillow may try for each type: never anything else, whatever a file pretends to be.
+#: The only format that Pillow may try for each type.
 PICTURES = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP", "image/gif": "GIF"}
 BACKGROUND = (255, 255, 255)
-#: How many times as large as what is made of it a picture is unpacked at least; lists of small ones need no more.
+#: How many times the size of the result a JPEG must at least have when it is decoded at a reduced scale.
 SPARE = {"still": 2, "small": 1}
-#: A small copy may be so many times as large as was wished. Many are, once unpacked at a fraction of their own size:
-#: to scale them by that little would take a third of all the time, and blur them.
+#: A small copy may exceed the requested size by this factor. Many do after decoding at a reduced scale; scaling them by
+#: that little would take a third of all the time, and blur them.
 NEARLY = 1.25
 
-Answer = tuple[dict[str, Any], bytes, bytes]
+Decoded = tuple[dict[str, Any], bytes, bytes]
 BinaryFile = RemoteFile | io.BytesIO
 
 
-class Refused(Exception):
-    """The file cannot or may not be decoded; `reason` says which."""
+class MediaRejected(Exception):
+    """The file cannot or must not be decoded; `reason` says which."""
 
     def __init__(self, reason: str, sentence: str) -> None:
         super().__init__(sentence)
         self.reason = reason
 
 
-def fulfil(wish: dict[str, Any], file: BinaryFile) -> Answer:
-    """Make what was wished for; returns facts about the file, the picture and the placeholder."""
-    if wish["content_type"] in PICTURES:
-        return _of_picture(wish, file)
+def decode(request: dict[str, Any], file: BinaryFile) -> Decoded:
+    """Carry out a request; return facts about the file, the picture and the placeholder."""
+    if request["content_type"] in PICTURES:
+        return _of_picture(request, file)
     from longtake.adapters.decoder.videos import of_video  # noqa: PLC0415 - it builds on this module
 
-    return of_video(wish, file)
+    return of_video(request, file)
 
 
 def load_decoders() -> None:
-    """Load all that any wish can need, also what libraries leave for later: then no file can be opened any more."""
+    """Load everything that a request can need, lazy imports of libraries included: later no file can be opened."""
     from longtake.adapters.decoder import videos  # noqa: F401, PLC0415 - as above
 
     Image.init()
@@ -55,55 +55,56 @@ def load_decoders() -> None:
             importlib.import_module(module.name)
 
 
-def _of_picture(wish: dict[str, Any], file: BinaryFile) -> Answer:
+def _of_picture(request: dict[str, Any], file: BinaryFile) -> Decoded:
     try:
-        picture = _open(wish, file)
+        picture = _open(request, file)
         check_size(*picture.size)
         if picture.format == "PNG":
-            # Its decoder is content with a stream that breaks off in zeros; the checksums are not.
+            # The decoder accepts a stream that ends in zeros; the checksums do not.
             picture.verify()
             file.seek(0)
-            picture = _open(wish, file)
+            picture = _open(request, file)
         facts = {"width": picture.width, "height": picture.height, "duration_seconds": None}
-        if wish["what"] in SPARE:
-            # A JPEG that is far too large is unpacked at a fraction of its size; others ignore this.
-            picture.draft("RGB", (wish["width"] * SPARE[wish["what"]], wish["height"] * SPARE[wish["what"]]))
+        if request["what"] in SPARE:
+            # A JPEG that is far too large is decoded at a reduced scale. Other formats ignore this.
+            spare = SPARE[request["what"]]
+            picture.draft("RGB", (request["width"] * spare, request["height"] * spare))
         picture.load()
     except Image.DecompressionBombError:
         raise too_large() from None
     except (UnidentifiedImageError, SyntaxError, ValueError, OSError, EOFError):
         raise broken() from None
-    if wish["what"] == "check":
+    if request["what"] == "check":
         return facts, b"", b""
     before = picture.size
     ImageOps.exif_transpose(picture, in_place=True)
     if picture.size != before:
         facts |= {"width": facts["height"], "height": facts["width"]}
-    if wish["what"] == "small":
-        return facts, _fitting_webp(_flat(picture), wish), b""
-    still = cover(_flat(picture), wish["width"], wish["height"])
-    return facts, to_jpeg(still, wish["quality"]), placeholder_of(still)
+    if request["what"] == "small":
+        return facts, _fitting_webp(_flat(picture), request), b""
+    still = cover(_flat(picture), request["width"], request["height"])
+    return facts, to_jpeg(still, request["quality"]), placeholder_of(still)
 
 
-def _open(wish: dict[str, Any], file: BinaryFile) -> Image.Image:
-    return Image.open(cast("IO[bytes]", file), formats=[PICTURES[wish["content_type"]]])
+def _open(request: dict[str, Any], file: BinaryFile) -> Image.Image:
+    return Image.open(cast("IO[bytes]", file), formats=[PICTURES[request["content_type"]]])
 
 
 def check_size(width: int, height: int) -> None:
-    """Refuse what would fill memory once unpacked."""
+    """Reject a picture that would fill memory once decoded."""
     if not (0 < width <= MOST_SIDE and 0 < height <= MOST_SIDE and width * height <= MOST_PIXELS):
         raise too_large(width, height)
 
 
-def too_large(width: int | None = None, height: int | None = None) -> Refused:
-    """Say that nothing of this size is decoded."""
+def too_large(width: int | None = None, height: int | None = None) -> MediaRejected:
+    """Return the error for a picture that is too large."""
     what = "The picture" if width is None else f"The picture is {width}×{height}; it"
-    return Refused("too large", f"{what} has more than {MOST_PIXELS:,} pixels or {MOST_SIDE:,} on a side.")
+    return MediaRejected("too large", f"{what} has more than {MOST_PIXELS:,} pixels or {MOST_SIDE:,} on a side.")
 
 
-def broken() -> Refused:
-    """Say that the file is not what it should be."""
-    return Refused("broken", "The file is damaged, or not whole.")
+def broken() -> MediaRejected:
+    """Return the error for a damaged file."""
+    return MediaRejected("broken", "The file is damaged, or not whole.")
 
 
 def cover(picture: Image.Image, width: int, height: int) -> Image.Image:
@@ -118,17 +119,17 @@ def to_jpeg(picture: Image.Image, quality: int) -> bytes:
     return out.getvalue()
 
 
-def _fitting_webp(picture: Image.Image, wish: dict[str, Any]) -> bytes:
-    if picture.width > wish["width"] * NEARLY or picture.height > wish["height"] * NEARLY:
-        picture.thumbnail((wish["width"], wish["height"]), Image.Resampling.BICUBIC)
+def _fitting_webp(picture: Image.Image, request: dict[str, Any]) -> bytes:
+    if picture.width > request["width"] * NEARLY or picture.height > request["height"] * NEARLY:
+        picture.thumbnail((request["width"], request["height"]), Image.Resampling.BICUBIC)
     out = io.BytesIO()
-    # Lists have many of them: a little larger, made in half the time.
-    picture.save(out, "WEBP", quality=wish["quality"], method=2)
+    # Lists show many of these: a little larger, but made in half the time.
+    picture.save(out, "WEBP", quality=request["quality"], method=2)
     return out.getvalue()
 
 
 def placeholder_of(picture: Image.Image) -> bytes:
-    """Return a picture of under a hundred bytes: a page shows it blurred until the real one is there."""
+    """Return a picture of under a hundred bytes, which a page shows blurred until the real one is loaded."""
     small = picture.resize(PLACEHOLDER_SIZE, Image.Resampling.BOX)
     out = io.BytesIO()
     small.save(out, "WEBP", quality=10, method=6)

@@ -1,0 +1,86 @@
+"""The protocol of parent and child: what a decoder can do, and how messages are framed.
+
+A message is a JSON header and a body of bytes, each with its length in front.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Literal
+
+import orjson
+
+LENGTHS = struct.Struct(">II")
+#: The longest header and body. A body is a small file, a block, a picture or an animation.
+MOST_HEADER = 65_536
+MOST_BODY = 64 * 1024 * 1024
+
+
+def pack(header: dict[str, Any], body: bytes = b"") -> bytes:
+    """Return the message as bytes for the pipe."""
+    head = orjson.dumps(header)
+    return LENGTHS.pack(len(head), len(body)) + head + body
+
+
+def unpack_lengths(prefix: bytes) -> tuple[int, int]:
+    """Return the lengths of header and body; raise ValueError if they exceed the limits.
+
+    So a decoder that was taken over cannot fill its parent's memory.
+    """
+    head, body = LENGTHS.unpack(prefix)
+    if head > MOST_HEADER or body > MOST_BODY:
+        raise ValueError(f"A message of {head} and {body} bytes is too long.")
+    return head, body
+
+
+def receive(pipe: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
+    """Read one message in the child; None if the parent is gone."""
+    prefix = pipe.read(LENGTHS.size)
+    if len(prefix) < LENGTHS.size:
+        return None
+    head, body = unpack_lengths(prefix)
+    return orjson.loads(pipe.read(head)), pipe.read(body)
+
+
+#: Larger pictures are not decoded.
+MOST_PIXELS = 50_000_000
+MOST_SIDE = 32_768
+PLACEHOLDER_SIZE = (24, 14)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeRequest:
+    """What to make of a file.
+
+    `still`: a JPEG of one frame that fills width and height, and a placeholder of a few bytes. `preview`: a short
+    animated WebP. `check`: nothing, but every pixel of a picture, or one frame of a video, has been decoded. `small`,
+    for pictures only: the same check, and a WebP of the whole picture that is at most a quarter larger than width and
+    height.
+    """
+
+    what: Literal["still", "preview", "check", "small"]
+    #: The type found in its first bytes. A decoder never guesses.
+    content_type: str
+    width: int = 960
+    height: int = 540
+    quality: int = 95
+    #: The position of the frame in a video, in seconds.
+    at: float = 0.1
+    frames: int = 12
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for the header. Unlike `asdict` this copies nothing."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeResult:
+    """The picture made. Width, height and duration are those of the file itself."""
+
+    width: int
+    height: int
+    duration_seconds: float | None
+    picture: bytes
+    placeholder: bytes
+    bytes_read: int
