@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake_sandbox.clips import clip
+from longtake_sandbox.clips import draw_clip
 from tests.api.stage import Api, place_for, token
 from tests.assets.stage import Source
 from tests.sandbox_process import running_sandbox
@@ -81,7 +81,7 @@ def test_the_python_client_makes_a_picture(api: Api, tmp_path: Path) -> None:
 
 async def test_a_row_of_plain_sql_starts_copy_and_thumbnail(api: Api, tmp_path: Path) -> None:
     async with Source().running() as source:
-        source.files["/fox.mp4"] = clip("a fox", "16:9", faststart=True)
+        source.files["/fox.mp4"] = draw_clip("a fox", "16:9", faststart=True)
         arguments = (str(api.place.data / "longtake.db"), f"{source.url}/fox.mp4")
         printed = await asyncio.to_thread(run, "start_by_sql.py", *arguments, folder=tmp_path)
     assert printed.endswith("copy completed, thumbnail completed\n")
