@@ -9,7 +9,7 @@ from longtake.cli.facts import AsJson
 
 if TYPE_CHECKING:
     from longtake.client import Client
-    from longtake.client.catalogue_shapes import Title
+    from longtake.client.shapes import Title
 
 HOW = "Choose by `longtake catalogue match {id} SHOW`; --none: TMDB does not have it; --automatic: look again."
 QUESTION = "Which one is it? Its number, n for none of them, Enter to leave it"

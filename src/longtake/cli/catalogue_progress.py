@@ -14,7 +14,7 @@ from longtake.cli.catalogue_views import IDLE_HINT, describe, jobs_left
 from longtake.cli.output import print_note
 from longtake.cli.user_server import Reached
 from longtake.client import Client
-from longtake.client.catalogue_shapes import CatalogueStatus
+from longtake.client.shapes import CatalogueStatus
 from longtake.errors import StateConflict
 
 LOOK_SECONDS = 0.5

@@ -5,7 +5,7 @@ from typing import Any
 
 from longtake.cli.output import age, on_terminal, print_facts, print_note, print_table
 from longtake.cli.task_ids import short
-from longtake.client.catalogue_shapes import Candidate, CatalogueStatus, Title, TitlePage
+from longtake.client.shapes import Candidate, CatalogueStatus, Title, TitlePage
 
 NAME_SHOWN = 60
 KEY_HINT = "`longtake secrets set tmdb_api_key` or LONGTAKE_TMDB_API_KEY"

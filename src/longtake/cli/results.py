@@ -12,7 +12,7 @@ from longtake.cli.failures import REFUSED, print_error
 from longtake.cli.output import print_json, print_line, print_note
 from longtake.cli.task_ids import short
 from longtake.client import Asset, Client, Task
-from longtake.client.part_file import is_same_file, suffix_of
+from longtake.client.download import is_same_file, suffix_of
 
 SLUG_LENGTH = 40
 #: How providers say that they do not want to make something.

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from longtake.cli.output import clean, duration, print_note
 from longtake.client import Client, Run
-from longtake.client.run_shapes import Scene
+from longtake.client.shapes import Scene
 
 FRAMES_PER_SECOND = 4
 BAR_WIDTH = 30
