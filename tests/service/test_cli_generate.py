@@ -270,7 +270,7 @@ def test_nor_to_one_elsewhere_that_a_data_folder_names(longtake: User, monkeypat
     def elsewhere(_settings: Settings) -> Iterator[tuple[ServerFile, bool]]:
         yield ServerFile("http://192.0.2.1:9", "x", 1), False
 
-    monkeypatch.setattr("longtake.cli.user_server.own_server", elsewhere)
+    monkeypatch.setattr("longtake.cli.server.local_server", elsewhere)
     longtake.place.settings["LONGTAKE_TOKEN"] = "a-token"
     refused = longtake("login")
     assert (refused.code, "server.json names" in refused.errors) == (2, True)
