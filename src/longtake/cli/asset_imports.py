@@ -24,7 +24,7 @@ UNFINISHED = {"pending", "processing"}
 
 @dataclass
 class ImportReport:
-    """What became of each line of an import."""
+    """The outcome of each line of an import."""
 
     added: list[dict[str, Any]] = field(default_factory=list)
     there: list[dict[str, Any]] = field(default_factory=list)
@@ -36,9 +36,9 @@ class ImportReport:
         """Record a refused line."""
         self.refused.append({"line": line, "code": code, "message": message, "hint": hint})
 
-    def wait(self, server: ServerConnection, *, wanted: bool) -> None:
-        """Wait for all files, if wanted or if the server ends with this command: no other would copy them."""
-        if not (wanted or server.embedded):
+    def wait(self, server: ServerConnection, *, requested: bool) -> None:
+        """Wait for all files, if requested or if the server ends with this command: no other would copy them."""
+        if not (requested or server.embedded):
             return
         assets = [*self.added, *self.there]
         with counting_bar("copied", len(assets), least=1) as advance:

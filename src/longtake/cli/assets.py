@@ -43,7 +43,7 @@ def add(
     lines = [Line(number, Wanted(url, KINDS.get(kind or ""), title)) for number, url in enumerate(urls, 1)]
     with connect() as server:
         import_lines(server.client, lines, report)
-        report.wait(server, wanted=wait)
+        report.wait(server, requested=wait)
     if not as_json:
         for one in (*report.added, *report.there):
             print_line(one["id"])
@@ -69,7 +69,7 @@ def import_file(
         report.refuse(line, reason, ImportFileInvalid.code)
     with connect() as server:
         import_lines(server.client, found.lines, report)
-        report.wait(server, wanted=wait)
+        report.wait(server, requested=wait)
     report.print(as_json=as_json, unit="Line")
     if report.refused or report.missing:
         raise typer.Exit(REFUSED)

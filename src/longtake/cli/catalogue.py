@@ -213,9 +213,7 @@ def download(
     if as_json:
         print_json(outcome)
     else:
-        print_line(
-            f"{known}: {'the poster is being fetched' if outcome['queued'] else 'the poster is stored already'}."
-        )
+        print_line(f"{known}: the poster is {'being fetched' if outcome['queued'] else 'already stored'}.")
 
 
 @app.command(epilog="Example: longtake catalogue stop")

@@ -103,7 +103,7 @@ def _begins_with_brace(source: Any) -> bool:
 
 @dataclass
 class ImportCounts:
-    """What became of the rows: counts only, so that memory does not grow with the file."""
+    """Outcomes of the rows: counts only, so that memory does not grow with the file."""
 
     created: int = 0
     updated: int = 0

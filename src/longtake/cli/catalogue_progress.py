@@ -40,7 +40,7 @@ def watch(server: ServerConnection, *, patient: bool = True) -> CatalogueStatus:
     except KeyboardInterrupt:
         later = "The rest continues as soon as a server runs: `longtake serve`."
         now = "The work itself goes on: `longtake catalogue status` shows its progress."
-        print_note(f"Only the poll has ended. {later if server.embedded else now}")
+        print_note(f"Only the waiting has ended. {later if server.embedded else now}")
         raise
 
 
@@ -83,7 +83,9 @@ class _Poll:
             if self.status["running"]:
                 self._worked_at = now
             elif now - self._worked_at > IDLE_SECONDS:
-                raise StateConflict("No worker is alive for the catalogue, so nothing will change.", hint=IDLE_HINT)
+                raise StateConflict(
+                    "No worker is alive for the catalogue: there is nothing to wait for.", hint=IDLE_HINT
+                )
             if before != self.status or _is_running(self.status):
                 self._moved_at = now
             tell(self.status)
@@ -98,13 +100,13 @@ def _is_running(status: CatalogueStatus) -> bool:
 
 
 def _with_lines(poll: _Poll) -> CatalogueStatus:
-    said, printed_at = "", 0.0
+    printed, printed_at = "", 0.0
 
     def tell(status: CatalogueStatus) -> None:
-        nonlocal said, printed_at
+        nonlocal printed, printed_at
         line, now = describe(status), time.monotonic()
-        if line != said and (now - printed_at >= LINE_SECONDS or not is_busy(status)):
-            said, printed_at = line, now
+        if line != printed and (now - printed_at >= LINE_SECONDS or not is_busy(status)):
+            printed, printed_at = line, now
             print_note(line)
 
     return poll.until_done(tell)
@@ -136,7 +138,7 @@ def print_status(status: CatalogueStatus) -> None:
             "posters": f"{_part(status['posters']['stored'], status)} stored, {status['posters']['remote']:,} remote,"
             f" {status['posters']['none']:,} without",
             "tmdb ids": f"{_part(status['tmdb']['found'], status)} found, {status['tmdb']['in_doubt']:,} in doubt,"
-            f" {status['tmdb']['not_found']:,} not found, {status['tmdb']['poll']:,} poll",
+            f" {status['tmdb']['not_found']:,} not found, {status['tmdb']['waiting']:,} waiting",
             "in trouble": f"{status['in_trouble']:,}"
             + (": `longtake catalogue list --in-trouble`" if status["in_trouble"] else ""),
             "works on it": "yes" if status["running"] else f"no worker: {IDLE_HINT}",

@@ -105,7 +105,7 @@ def _start(settings: Settings, lock: int) -> ServerFile:
     log = settings.data_dir / LOG_NAME
     give_up_at = time.monotonic() + START_SECONDS
     while True:
-        begun = log.stat().st_size if log.exists() else 0
+        log_start = log.stat().st_size if log.exists() else 0
         child = _spawn(settings.data_dir)
         try:
             server = _wait_for_start(settings, child, give_up_at)
@@ -117,7 +117,7 @@ def _start(settings: Settings, lock: int) -> ServerFile:
             if server.pid == child.pid:
                 os.pwrite(lock, f"{child.pid:<20}".encode(), 0)
             return server
-        error = _error_in_log(log, begun)
+        error = _error_in_log(log, log_start)
         # Another process has the file: a server that is starting, which is used next time round, or one that is ending.
         if not isinstance(error, DatabaseOwned) or time.monotonic() > give_up_at:
             child.terminate()
@@ -212,16 +212,15 @@ def _rotate_log(log: Path) -> None:
         log.replace(log.with_suffix(".log.old"))
 
 
-def _error_in_log(log: Path, begun: int) -> LongtakeError:
+def _error_in_log(log: Path, start: int) -> LongtakeError:
     """Return the error with which the server ended."""
-    text = log.read_bytes()[begun:].decode(errors="replace")
+    text = log.read_bytes()[start:].decode(errors="replace")
     if found := ERROR.search(text):
         message, hint = _unindent(found["message"]), _unindent(found["hint"])
         return error_of({"code": found["code"], "detail": message, "hint": hint})
-    last_lines = (
-        " ".join(line.strip() for line in text.strip().splitlines()[-SHOWN_LINES:]) or "it ended without a message."
-    )
-    return ServerUnreachable(f"The server could not be started: {last_lines}", hint=f"Its log is {log}.")
+    lines = [line.strip() for line in text.strip().splitlines()]
+    reason = " ".join(lines[-SHOWN_LINES:]) or "it ended without a message."
+    return ServerUnreachable(f"The server could not be started: {reason}", hint=f"Its log is {log}.")
 
 
 def _unindent(indented: str) -> str:

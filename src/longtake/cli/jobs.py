@@ -109,7 +109,7 @@ def retry(
 
 @app.command()
 def cancel(ids: Ids, as_json: AsJson = False) -> None:
-    """Cancel jobs that wait or run. A running job is told to stop; what it would have written is not."""
+    """Cancel jobs that wait or run. A running job is asked to stop, and its result is not written."""
     from longtake.cli.operator_access import operator
 
     with operator() as ask:
@@ -135,7 +135,7 @@ def _in_pages(ask: Any, action: str, ids: list[str]) -> dict[str, Any]:
 
     result: dict[str, Any] = {"changed": [], "refused": []}
     pages = [ids[start : start + PAGE] for start in range(0, len(ids), PAGE)]
-    with counting_bar("jobs", len(ids), least=PAGE + 1) as advance:
+    with counting_bar("jobs", len(ids), least=PAGE + 1, in_pipes=True) as advance:
         for page in pages:
             answer = ask(action, ids=page)
             result["changed"] += answer["changed"]

@@ -70,8 +70,8 @@ app.command("settings")(print_settings)
 app.command("version")(print_version)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(asked: bool) -> None:
+    if asked:
         print_version()
         raise typer.Exit
 
@@ -79,7 +79,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def options(
     _version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Handle the options before the command."""

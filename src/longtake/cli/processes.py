@@ -36,13 +36,13 @@ def serve(
     The first signal stops it in order: running jobs get LONGTAKE_STOP_GRACE_SECONDS to finish, what is left is given
     back unspent. A second signal ends it at once; the next worker takes its jobs over.
     """
-    from longtake.cli.embedded_server import end_when_free
     from longtake.server.server import run_server
     from longtake.settings import load_settings
 
     if until_free is not None:
-        end_when_free(until_free)
+        from longtake.cli.embedded_server import end_when_free
 
+        end_when_free(until_free)
     given = _given(host=host, port=port, app=app, worker_concurrency=concurrency)
     run_server(load_settings().model_copy(update=given), with_worker=not no_worker)
 

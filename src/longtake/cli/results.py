@@ -85,14 +85,14 @@ def _wait_for_copies(client: Client, task: Task) -> Task:
     return task
 
 
-def _save(client: Client, task: Task, asset: Asset, wanted: Path) -> Path:
+def _save(client: Client, task: Task, asset: Asset, path: Path) -> Path:
     number = 1
-    target = wanted
+    target = path
     while target.exists():
         if is_same_file(asset, target):
             return target
         number += 1
-        target = wanted.with_name(f"{wanted.stem}-{number}{wanted.suffix}")
+        target = path.with_name(f"{path.stem}-{number}{path.suffix}")
     try:
         return client.download(asset, target)
     except OSError as error:

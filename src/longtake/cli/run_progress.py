@@ -42,14 +42,14 @@ def describe_scene(scene: Scene, now: datetime) -> str:
 def describe_run(run: Run, now: datetime) -> str:
     """Return the state of the whole run in words."""
     total = run["total"]
-    told = f"{total['completed']} of {total['scenes']} images"
+    done = f"{total['completed']} of {total['scenes']} images"
     if held := run["held_back"]:
         until = f" until {held['until']}" if held["until"] else ""
-        return f"{told}; held back{until}: {held['message']} [{held['code']}]"
+        return f"{done}; held back{until}: {held['message']} [{held['code']}]"
     if run["status"] == "generating" and run["estimated_end_at"]:
         seconds = (datetime.fromisoformat(run["estimated_end_at"]) - now).total_seconds()
-        return f"{told}; about {duration(seconds)} left" if seconds >= 1 else f"{told}; nearly done"
-    return f"{told}; {run['status']}"
+        return f"{done}; about {duration(seconds)} left" if seconds >= 1 else f"{done}; nearly done"
+    return f"{done}; {run['status']}"
 
 
 def _with_lines(client: Client, run_id: str) -> Run:

@@ -50,7 +50,7 @@ HINTS = {
     "MODEL_UNKNOWN": "`longtake models` lists all models.",
     "NOT_FOUND": "`longtake tasks list` lists your tasks.",
     "PARAMETER_INVALID": "`longtake models --json` shows the allowed values of each parameter.",
-    "STATE_CONFLICT": "Cancel works on tasks that wait or run, retry on tasks that failed or were cancelled.",
+    "STATE_CONFLICT": "Tasks that wait or run can be cancelled; tasks that failed or were cancelled can be retried.",
     "UNAUTHORIZED": "Log in with a new token: `longtake login --server URL`.",
 }
 

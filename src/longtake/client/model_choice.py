@@ -18,18 +18,18 @@ def choose_model(models: Sequence[Model], kind: str | None, name: str | None, re
         # The server refuses a name it does not know, in its own words.
         known = next((model["type"] for model in models if model["name"] == name), "image")
         return kind or known, name
-    wanted = kind or "image"
+    task_type = kind or "image"
     inputs = f" with {references} reference images" if references else ""
-    fitting = [model for model in models if model["type"] == wanted and _takes(model, references)]
+    fitting = [model for model in models if model["type"] == task_type and _takes(model, references)]
     usable = next((model["name"] for model in fitting if model["available"]), None)
     if usable is None:
         raise LongtakeApiError(
-            f"No model for {wanted}s{inputs} is available on this server.",
+            f"No model for {task_type}s{inputs} is available on this server.",
             code="PROVIDER_NOT_CONFIGURED" if fitting else "MODEL_UNKNOWN",
             hint=_keys(fitting) if fitting else "GET /v1/models lists all models.",
             facts={"models": [model["name"] for model in fitting]},
         )
-    return wanted, usable
+    return task_type, usable
 
 
 def _takes(model: Model, references: int) -> bool:

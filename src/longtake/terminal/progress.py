@@ -15,14 +15,15 @@ BAR_WIDTH = 30
 
 
 @contextlib.contextmanager
-def counting_bar(name: str, total: int, *, least: int = 1) -> Iterator[Callable[[int], None]]:
+def counting_bar(name: str, total: int, *, least: int = 1, in_pipes: bool = False) -> Iterator[Callable[[int], None]]:
     """Show how many of `total` are done; yield the function that adds to the count.
 
-    There is no bar without a terminal, or for fewer than `least`.
+    For fewer than `least` there is no bar. Without a terminal only the last state is printed, and only if `in_pipes`.
     """
     console = Console(stderr=True)
+    hidden = total < least or not (in_pipes or console.is_terminal)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal or total < least) as progress:
+    with Progress(*columns, console=console, disable=hidden) as progress:
         task = progress.add_task(name, total=total)
         yield lambda count: progress.advance(task, count)
 
