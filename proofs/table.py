@@ -95,7 +95,7 @@ PROOFS = (
     Proof("api", "the HTTP interface keeps its description's promises, whatever is sent", ("proofs/api/",), 85,
           (*_src("services/accounts/", "services/vault/", "services/conversations/"), *SERVICE)),
     Proof("cli", "commands work through a server, without one, and after signals", ("proofs/service/",), 65,
-          _src("cli/", "client/", "server/")),
+          _src("cli/", "client/", "terminal/", "server/")),
     Proof("client", "the JavaScript client loses no event, in a real browser with many tabs", ("proofs/client/",), 140,
           ("client/",)),
     Proof(

@@ -1,6 +1,6 @@
-"""Write the synchronous client anew from the asynchronous one: the same words without `async` and `await`.
+"""Generate the synchronous client from the asynchronous one: the same code without `async` and `await`.
 
-`--check` writes nothing and ends with 1 when a file is not what it would be.
+`--check` writes nothing and exits with 1 if a file is stale.
 """
 
 import re
@@ -8,45 +8,41 @@ import subprocess
 import sys
 from pathlib import Path
 
-FOLDER = Path(__file__).parent.parent / "src" / "longtake" / "client"
-SOURCES = {
-    "asynchronous.py": "synchronous.py",
-    "resources_asynchronous.py": "resources_synchronous.py",
-    "runs_asynchronous.py": "runs_synchronous.py",
-    "catalogue_asynchronous.py": "catalogue_synchronous.py",
-}
-#: In this order.
+CLIENT = Path(__file__).parent.parent / "src" / "longtake" / "client"
+#: Equal names on both sides. `transport.py` is written by hand for each.
+FILES = ("catalogue.py", "client.py", "resources.py")
+#: Applied in this order.
 RULES = [
-    (r'^"""[^"]*"""', '"""Made from {source} by scripts/make_client.py: do not change it here."""'),
+    (r'^"""[^"]*"""', '"""Made from {source} by scripts/make_client.py: do not edit."""'),
     (r"\basync (def|for|with)\b", r"\1"),
     (r"\bawait ", ""),
     (r"\bAsync(?=[A-Z])", ""),
     (r"\b__a(enter|exit)__\b", r"__\1__"),
     (r"\baclosing\b", "closing"),
-    (r"asynchronous\b", "synchronous"),
+    (r"\b_async\b", "_sync"),
     (r"for (\w+) in (.+):\n +yield \1\n", r"yield from \2\n"),
 ]
 
 
-def synchronous(source: str) -> str:
+def synchronous(file: str) -> str:
     """Return the text of the synchronous file."""
-    text = (FOLDER / source).read_text(encoding="utf-8")
+    text = (CLIENT / "_async" / file).read_text(encoding="utf-8")
     for pattern, replacement in RULES:
         text = re.sub(pattern, replacement, text)
-    # Its name in the first line is the one thing that keeps its word.
-    text = text.replace("{source}", source)
-    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(FOLDER / SOURCES[source]), "-"]
+    # Last, because the first line keeps the word `_async`.
+    text = text.replace("{source}", f"_async/{file}")
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(CLIENT / "_sync" / file), "-"]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
 
 
 def main() -> None:
     stale = []
-    for source, target in SOURCES.items():
-        wanted, file = synchronous(source), FOLDER / target
-        if not file.exists() or file.read_text(encoding="utf-8") != wanted:
-            stale.append(target)
+    for name in FILES:
+        text, target = synchronous(name), CLIENT / "_sync" / name
+        if not target.exists() or target.read_text(encoding="utf-8") != text:
+            stale.append(name)
             if "--check" not in sys.argv:
-                file.write_text(wanted, encoding="utf-8")
+                target.write_text(text, encoding="utf-8")
     print(f"{'Stale' if '--check' in sys.argv else 'Written'}: {', '.join(stale)}" if stale else "All are current.")
     sys.exit(bool(stale) and "--check" in sys.argv)
 

@@ -11,7 +11,6 @@ import pytest
 import typer.main
 
 from longtake import Database, open_database
-from longtake.cli.failures import EXIT_CODES, exit_code
 from longtake.cli.main import app
 from longtake.engine.engine import DEFAULT_LANE
 from longtake.errors import LongtakeError
@@ -22,6 +21,7 @@ from longtake.server.web import create_api
 from longtake.services.webhooks.filters import TOLD
 from longtake.settings import Settings
 from longtake.settings.model import PREFIX
+from longtake.terminal.failures import EXIT_CODES, exit_code
 from tests.accounts.stage import serving
 
 if TYPE_CHECKING:

@@ -69,7 +69,7 @@ def test_ctrl_c_ends_the_waiting_and_not_the_task(longtake: User, sandbox: Sandb
         sandbox.clear_faults()
     task = longtake.tasks()[0]
     assert (code, output, task["prompt"]) == (130, "", "a slow fox")
-    assert f"goes on without you: `longtake tasks follow {task['id']}`" in first + errors
+    assert f"goes on without this command: `longtake tasks follow {task['id']}`" in first + errors
     assert "Traceback" not in errors
     followed = longtake("tasks", "follow", task["id"])
     assert (followed.code, len(longtake.pictures())) == (0, 1)

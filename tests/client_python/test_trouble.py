@@ -95,7 +95,7 @@ async def test_a_refusal_is_an_error_with_all_that_the_server_said(
 @pytest.mark.parametrize("step", [Step(200, b"<html>"), Step(500, b"<html>"), Step(404, {"what": 1}), Step(301, {})])
 async def test_what_is_not_longtake_is_said(script: Scripted, make_client: Callable[..., Any], step: Step) -> None:
     script.steps["/v1/credits"] = [step]
-    with pytest.raises(LongtakeApiError, match="is not Longtake"):
+    with pytest.raises(LongtakeApiError, match="is not from a Longtake server"):
         await done(make_client(script.url).balance())
 
 

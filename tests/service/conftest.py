@@ -41,12 +41,7 @@ class Commands:
         self._monkeypatch = monkeypatch
         self._capsys = capsys
         # Logging belongs to the tests' own process here.
-        for module in (
-            "longtake.logs",
-            "longtake.cli.operator_database",
-            "longtake.server.process",
-            "longtake.server.server",
-        ):
+        for module in ("longtake.logs", "longtake.server.process", "longtake.server.server"):
             __import__(module)
             monkeypatch.setattr(f"{module}.configure_logs", lambda *_arguments: None)
 

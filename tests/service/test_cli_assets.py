@@ -142,7 +142,7 @@ def test_a_file_that_is_no_list_is_refused(longtake: User, content: bytes | None
 def test_an_asset_that_is_not_there_is_told(longtake: User) -> None:
     for command in ("show", "retry"):
         ended = longtake("assets", command, UNKNOWN_ID)
-        assert (ended.code, "[NOT_FOUND]\n  `longtake assets list` lists yours." in ended.errors) == (1, True)
+        assert (ended.code, "[NOT_FOUND]\n  `longtake assets list` lists your assets." in ended.errors) == (1, True)
 
 
 def test_whoever_waits_is_told_what_came_and_what_did_not(longtake: User, source: str) -> None:
@@ -154,8 +154,8 @@ def test_whoever_waits_is_told_what_came_and_what_did_not(longtake: User, source
     missing = longtake("assets", "import", "files.csv", "--wait")
     assert (missing.code, missing.output) == (1, "1 added, 1 there already, 0 refused.\n")
     assert [line.partition(": ")[2] for line in missing.errors.splitlines()] == [
-        "no copy [SOURCE_GONE]. It is tried again.",
-        "no thumbnail [SOURCE_GONE]. It is tried again.",
+        "no copy [SOURCE_GONE]. It will be retried.",
+        "no thumbnail [SOURCE_GONE]. It will be retried.",
     ]
 
 
@@ -169,7 +169,7 @@ def test_what_one_brought_in_is_deleted_with_its_files_when_it_is_meant(longtake
     # Up to the first that is refused; it is told which are gone.
     partly = longtake("assets", "delete", second, first, "--yes", "--json")
     assert (partly.code, partly.json) == (1, {"deleted": [second]})
-    assert "[NOT_FOUND]\n  `longtake assets list` lists yours." in partly.errors
+    assert "[NOT_FOUND]\n  `longtake assets list` lists your assets." in partly.errors
     objects = Path(longtake.place.settings["LONGTAKE_DATA_DIR"]) / "objects"
 
     def left() -> list[str]:
@@ -193,7 +193,7 @@ def test_a_result_goes_with_its_task_when_that_has_ended(longtake: User, sandbox
     assert longtake("tasks", "delete", task["id"][-8:], "--yes", "--json").json == {"deleted": [task["id"]]}
     assert longtake("assets", "show", result).code == 1
     again = longtake("tasks", "delete", task["id"], "--yes")
-    assert (again.code, "[NOT_FOUND]\n  `longtake tasks list` lists yours." in again.errors) == (1, True)
+    assert (again.code, "[NOT_FOUND]\n  `longtake tasks list` lists your tasks." in again.errors) == (1, True)
     sandbox.settings(seconds={"image": 60})
     try:
         begun = longtake("generate", "a fox that stays", "--no-wait", "--json").json["id"]

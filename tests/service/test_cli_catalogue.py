@@ -218,12 +218,12 @@ def test_a_poster_is_fetched_by_its_address_and_a_wrong_one_refused(
 def test_what_is_stopped_waits_until_it_is_started(longtake: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue_progress, "IDLE_SECONDS", 0.2)
     stopped = longtake("catalogue", "stop")
-    assert (stopped.code, "all is at rest" in stopped.output) == (0, True)
+    assert (stopped.code, "no work is running" in stopped.output) == (0, True)
     try:
         shown = longtake("catalogue", "status")
-        assert "nobody: `longtake catalogue start`" in shown.output
+        assert "no worker: `longtake catalogue start`" in shown.output
         waited = longtake("catalogue", "sync", "--wait")
-        assert (waited.code, "Nobody works on the catalogue" in waited.errors) == (1, True)
+        assert (waited.code, "No worker is alive for the catalogue" in waited.errors) == (1, True)
         with command(longtake.place, "catalogue", "sync", "--wait") as running:
             assert "jobs left" in running.line()
             code, _output, errors = running.interrupt()
@@ -239,7 +239,7 @@ def test_the_calendar_makes_titles(longtake: User) -> None:
     assert ended.output.startswith("The refresh of the calendar is done: ")
     assert longtake("catalogue", "status", "--json").json["titles"] > 0
     begun = longtake("catalogue", "refresh-calendar")
-    assert "The refresh of the calendar has begun: job " in begun.output
+    assert "The refresh of the calendar has started: job " in begun.output
 
 
 def test_a_title_is_deleted_when_it_is_meant(longtake: User) -> None:
@@ -248,7 +248,7 @@ def test_a_title_is_deleted_when_it_is_meant(longtake: User) -> None:
     assert (unsure.code, "--yes" in unsure.errors) == (2, True)
     assert longtake("catalogue", "delete", title_id, "--yes").output == f"Deleted: {title_id}.\n"
     gone = longtake("catalogue", "show", title_id)
-    assert (gone.code, "[NOT_FOUND]\n  `longtake catalogue list` shows" in gone.errors) == (1, True)
+    assert (gone.code, "[NOT_FOUND]\n  `longtake catalogue list` lists the titles." in gone.errors) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake import errors
-from longtake.cli.failures import EXIT_CODES, exit_code
+from longtake.terminal.failures import EXIT_CODES, exit_code
 from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:

@@ -74,7 +74,7 @@ def test_the_result_goes_where_it_is_wanted_and_replaces_nothing(longtake: User)
     assert (named.code, named.output) == (0, "fox.png\n")
     before = (longtake.folder / "fox.png").read_bytes()
     again = longtake("generate", "another fox", "--output", "fox.png")
-    assert (again.code, "is there already" in again.errors) == (2, True)
+    assert (again.code, "already exists" in again.errors) == (2, True)
     assert (longtake.folder / "fox.png").read_bytes() == before
     foldered = longtake("generate", "a fox", "--output", "new/pictures")
     assert (foldered.code, len(list((longtake.folder / "new/pictures").iterdir()))) == (0, 1)
@@ -210,7 +210,7 @@ def test_models_are_listed(longtake: User) -> None:
     assert re.search(r"^nano-banana +image +4 +usable", listed.output, flags=re.MULTILINE)
     assert re.search(r"^gemini-flash-image +image +\d+ +no key", listed.output, flags=re.MULTILINE)
     assert "kling" not in listed.output
-    assert "--json shows what each may be" in listed.errors
+    assert "--json shows the allowed values" in listed.errors
 
 
 def test_one_logs_in_and_out(home: Place, server: Server, longtake: User, sandbox: SandboxProcess) -> None:
@@ -270,7 +270,7 @@ def test_nor_to_one_elsewhere_that_a_data_folder_names(longtake: User, monkeypat
     def elsewhere(_settings: Settings) -> Iterator[tuple[ServerFile, bool]]:
         yield ServerFile("http://192.0.2.1:9", "x", 1), False
 
-    monkeypatch.setattr("longtake.cli.user_server.own_server", elsewhere)
+    monkeypatch.setattr("longtake.cli.server.local_server", elsewhere)
     longtake.place.settings["LONGTAKE_TOKEN"] = "a-token"
     refused = longtake("login")
     assert (refused.code, "server.json names" in refused.errors) == (2, True)

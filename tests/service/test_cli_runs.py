@@ -87,7 +87,7 @@ def test_what_is_under_way_is_cancelled_and_then_deleted(longtake: User, sandbox
     finally:
         sandbox.settings(seconds={"image": 0.3})
     gone = longtake("runs", "show", run_id)
-    assert (gone.code, "[NOT_FOUND]\n  `longtake runs list` lists yours." in gone.errors) == (1, True)
+    assert (gone.code, "[NOT_FOUND]\n  `longtake runs list` lists your runs." in gone.errors) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from longtake.cli import output
+from longtake.terminal import output
 
 COLUMNS = ("id", "state", "lane", "subject")
 ROW = ("0199c1f2-7a40-7cc3-98c4-dc0c0c07398f", "running", "kie-account-main", "a fox in the snow, " * 5)

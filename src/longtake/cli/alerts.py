@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from longtake.cli.facts import AsJson
+from longtake.terminal.options import AsJson
 
-app = typer.Typer(help="See and answer what needs a person's eye.", no_args_is_help=True)
+app = typer.Typer(help="List, acknowledge and resolve alerts.", no_args_is_help=True)
 
 Ids = Annotated[list[str], typer.Argument(metavar="ID", help="One or more alert ids.")]
 
@@ -23,7 +23,7 @@ def list_alerts(
 ) -> None:
     """List alerts, the newest first."""
     from longtake.cli.operator_access import ask
-    from longtake.cli.output import age, print_json, print_table
+    from longtake.terminal.output import age, print_json, print_table
 
     found = ask("alerts.list", state=state, before=before, limit=limit)
     if as_json:
@@ -48,20 +48,16 @@ def acknowledge(
     by: Annotated[str | None, typer.Option(help="Who looks after it; by default your user name.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Note that somebody looks after alerts; they stay until they are resolved."""
-    from longtake.cli.operator_access import ask
-    from longtake.cli.output import print_json, print_line
+    """Mark alerts as being looked after; they stay until they are resolved."""
+    from longtake.cli.operator_access import change
 
     who = by or getpass.getuser()
-    result = ask("alerts.acknowledge", ids=ids, by=who)
-    print_json(result) if as_json else print_line(f"{who} looks after {', '.join(ids)}.")
+    change("alerts.acknowledge", f"{who} looks after {', '.join(ids)}.", as_json=as_json, ids=ids, by=who)
 
 
 @app.command()
 def resolve(ids: Ids, as_json: AsJson = False) -> None:
-    """Say that the trouble is over; if it comes back, it is a new alert."""
-    from longtake.cli.operator_access import ask
-    from longtake.cli.output import print_json, print_line
+    """Mark alerts as resolved; if the trouble comes back, a new alert opens."""
+    from longtake.cli.operator_access import change
 
-    result = ask("alerts.resolve", ids=ids)
-    print_json(result) if as_json else print_line(f"Resolved: {', '.join(ids)}.")
+    change("alerts.resolve", f"Resolved: {', '.join(ids)}.", as_json=as_json, ids=ids)

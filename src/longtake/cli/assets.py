@@ -1,24 +1,23 @@
-"""`longtake assets …`: media files of one's own, and for operators how all of them fare."""
+"""`longtake assets …`: the user's media files, and for operators the state of all copies and thumbnails."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from longtake.cli.assets_operators import failures, fix_stuck, health, stuck
-from longtake.cli.deletion import Yes
-from longtake.cli.facts import AsJson
-from longtake.cli.failures import REFUSED
+from longtake.terminal.failures import REFUSED
+from longtake.terminal.options import AsJson, Yes
 
-HELP = "Bring in, see, retry and delete media files; see how copies and thumbnails fare."
+HELP = "Import, list, retry and delete media files; check copies and thumbnails."
 app = typer.Typer(help=HELP, no_args_is_help=True)
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The asset's id.")]
 Ids = Annotated[list[str], typer.Argument(metavar="ID", help="One or more asset ids.")]
-Wait = Annotated[bool, typer.Option("--wait", help="Wait until all have been tried once, and tell what has not come.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until all have been tried once, and report what failed.")]
+Limit = Annotated[int, typer.Option(min=1, max=500, help="How many at most.")]
 HINTS = {
-    "NOT_FOUND": "`longtake assets list` lists yours.",
-    "REQUEST_INVALID": "`longtake assets list` shows whole ids; --help what else there is.",
+    "NOT_FOUND": "`longtake assets list` lists your assets.",
+    "REQUEST_INVALID": "`longtake assets list` shows whole ids; --help shows the options.",
     "STATE_CONFLICT": "`longtake tasks delete ID` deletes a task with its results.",
 }
 
@@ -26,30 +25,30 @@ HINTS = {
 @app.command()
 def add(
     urls: Annotated[list[str], typer.Argument(metavar="URL", help="One or more addresses of files.")],
-    kind: Annotated[str | None, typer.Option(help="image or video; by default what the address looks like.")] = None,
-    title: Annotated[str | None, typer.Option(help="What people shall read.")] = None,
+    kind: Annotated[str | None, typer.Option(help="image or video; by default guessed from the address.")] = None,
+    title: Annotated[str | None, typer.Option(help="A title for people.")] = None,
     wait: Wait = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring in files by their addresses: each is copied to the storage and gets a thumbnail."""
+    """Import files by their addresses; each is copied to the storage and gets a thumbnail."""
     from longtake.capabilities.media.import_file import KINDS, Line
     from longtake.capabilities.media.imports import Wanted
-    from longtake.cli.imports import Outcome, bring
-    from longtake.cli.output import print_line
-    from longtake.cli.user_server import reach
+    from longtake.cli.asset_imports import ImportReport, import_lines
+    from longtake.cli.server import connect
+    from longtake.terminal.output import print_line
 
     if kind is not None and kind not in KINDS:
         raise typer.BadParameter("is image or video.", param_hint="--kind")
-    outcome = Outcome()
+    report = ImportReport()
     lines = [Line(number, Wanted(url, KINDS.get(kind or ""), title)) for number, url in enumerate(urls, 1)]
-    with reach() as reached:
-        bring(reached.client, lines, outcome)
-        outcome.wait(reached, wanted=wait)
+    with connect() as server:
+        import_lines(server.client, lines, report)
+        report.wait(server, requested=wait)
     if not as_json:
-        for one in (*outcome.added, *outcome.there):
+        for one in (*report.added, *report.there):
             print_line(one["id"])
-    outcome.tell(as_json=as_json, unit="Address")
-    if outcome.refused or outcome.missing:
+    report.print(as_json=as_json, unit="Address")
+    if report.refused or report.missing:
         raise typer.Exit(REFUSED)
 
 
@@ -59,20 +58,20 @@ def import_file(
     wait: Wait = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring in the files that a CSV lists: bad lines are told by number, good ones go in. Twice is as good as once."""
-    from longtake.cli.imports import Outcome, bring, read_file
-    from longtake.cli.user_server import reach
+    """Import the files listed in a CSV; bad lines are reported by number and skipped. Twice changes nothing."""
+    from longtake.cli.asset_imports import ImportReport, import_lines, read_file
+    from longtake.cli.server import connect
     from longtake.errors import ImportFileInvalid
 
     found = read_file(file)
-    outcome = Outcome()
+    report = ImportReport()
     for line, reason in found.bad:
-        outcome.refuse(line, reason, ImportFileInvalid.code)
-    with reach() as reached:
-        bring(reached.client, found.lines, outcome)
-        outcome.wait(reached, wanted=wait)
-    outcome.tell(as_json=as_json, unit="Line")
-    if outcome.refused or outcome.missing:
+        report.refuse(line, reason, ImportFileInvalid.code)
+    with connect() as server:
+        import_lines(server.client, found.lines, report)
+        report.wait(server, requested=wait)
+    report.print(as_json=as_json, unit="Line")
+    if report.refused or report.missing:
         raise typer.Exit(REFUSED)
 
 
@@ -81,16 +80,16 @@ def list_assets(
     role: Annotated[str | None, typer.Option(help="result, reference or import.")] = None,
     kind: Annotated[str | None, typer.Option(help="image or video.")] = None,
     state: Annotated[str | None, typer.Option(help="none, pending, success, failed or expired.")] = None,
-    before: Annotated[str | None, typer.Option(help="What the page before ended with.")] = None,
+    before: Annotated[str | None, typer.Option(help="The cursor with which the page before ended.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """List your assets, the newest first."""
-    from longtake.cli.output import age, print_json, print_note, print_table
-    from longtake.cli.user_server import reach
+    from longtake.cli.server import connect
+    from longtake.terminal.output import age, print_json, print_more, print_table
 
-    with reach() as reached:
-        found = reached.client.assets.list(role=role, kind=kind, state=state, before=before, limit=limit)
+    with connect() as server:
+        found = server.client.assets.list(role=role, kind=kind, state=state, before=before, limit=limit)
     if as_json:
         print_json(found)
         return
@@ -108,18 +107,17 @@ def list_assets(
         cut=("title",),
         spare=("bytes", "role", "created", "kind", "title"),
     )  # fmt: skip
-    if found["next"]:
-        print_note(f"There are more: add --before {found['next']}")
+    print_more(found)
 
 
 @app.command()
 def show(asset_id: Id, as_json: AsJson = False) -> None:
-    """Show one asset with all that is known of it."""
-    from longtake.cli.output import print_json
-    from longtake.cli.user_server import reach
+    """Show all details of one asset."""
+    from longtake.cli.server import connect
+    from longtake.terminal.output import print_json
 
-    with reach(HINTS) as reached:
-        asset = reached.client.assets.get(asset_id)
+    with connect(HINTS) as server:
+        asset = server.client.assets.get(asset_id)
     if as_json:
         print_json(asset)
         return
@@ -129,15 +127,15 @@ def show(asset_id: Id, as_json: AsJson = False) -> None:
 @app.command()
 def retry(
     asset_id: Id,
-    force: Annotated[bool, typer.Option(help="Copy the file again even if the copy is there.")] = False,
+    force: Annotated[bool, typer.Option(help="Copy the file again even if it was copied.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Try at once what is missing of an asset's copy and thumbnail."""
-    from longtake.cli.output import print_json
-    from longtake.cli.user_server import reach
+    """Retry an asset's missing copy and thumbnail now."""
+    from longtake.cli.server import connect
+    from longtake.terminal.output import print_json
 
-    with reach(HINTS) as reached:
-        asset = reached.client.assets.retry(asset_id, force=force)
+    with connect(HINTS) as server:
+        asset = server.client.assets.retry(asset_id, force=force)
     if as_json:
         print_json(asset)
         return
@@ -146,24 +144,100 @@ def retry(
 
 @app.command()
 def delete(asset_ids: Ids, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Delete what you uploaded or brought in, with its files. A result goes with its task: `longtake tasks delete`."""
-    from longtake.cli.deletion import confirm_deletion, delete_each
-    from longtake.cli.user_server import reach
+    """Delete uploaded or imported files. A result is deleted with its task: `longtake tasks delete`."""
+    from longtake.cli.server import connect
+    from longtake.terminal.options import confirm_deletion, delete_each
 
     known = list(dict.fromkeys(asset_ids))
     confirm_deletion(known, "asset", "Files go as well.", yes=yes)
-    with reach(HINTS) as reached:
-        delete_each(known, reached.client.assets.delete, as_json=as_json)
+    with connect(HINTS) as server:
+        delete_each(known, server.client.assets.delete, as_json=as_json)
 
 
-app.command()(health)
-app.command()(stuck)
-app.command()(failures)
-app.command("fix-stuck")(fix_stuck)
+@app.command()
+def health(as_json: AsJson = False) -> None:
+    """Show how many files of the last 24 hours were copied and have a thumbnail, with the targets. For operators."""
+    from longtake.cli.operator_access import ask
+    from longtake.terminal.output import print_facts, print_json, print_table
+
+    found = ask("assets.health")
+    if as_json:
+        print_json(found)
+        return
+    targets = found.pop("targets")
+    print_table(
+        ("what", "part", "target", "met"),
+        [
+            (
+                one["name"], "–" if one["rate"] is None else f"{100 * one['rate']:.1f} %",
+                f"{'<' if one['at_most'] else '>'} {100 * one['target']:.0f} %",
+                {None: "–", True: "yes", False: "missed"}[one["met"]],
+            )
+            for one in targets
+        ],
+        nothing="",
+    )  # fmt: skip
+    print_facts({name.replace("_", " "): f"{count:,}" for name, count in found.items()})
+
+
+@app.command()
+def stuck(limit: Limit = 50, as_json: AsJson = False) -> None:
+    """List copies that have not moved for ten minutes, the longest first. For operators."""
+    from longtake.cli.operator_access import ask
+    from longtake.terminal.output import age, print_json, print_table
+
+    found = ask("assets.stuck", limit=limit)
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        ("id", "user", "kind", "state", "tries", "since", "job", "error"),
+        [
+            (
+                one["id"], one["user_id"], one["kind"], one["migration_status"], one["migration_attempts"],
+                age(one["stuck_since"]), one["job_state"] or "none", one["migration_error"],
+            )
+            for one in found["stuck"]
+        ],
+        nothing="Nothing is stuck.",
+    )  # fmt: skip
+
+
+@app.command()
+def failures(limit: Limit = 50, as_json: AsJson = False) -> None:
+    """List copies and thumbnails that were given up, the newest first. For operators."""
+    from longtake.cli.operator_access import ask
+    from longtake.terminal.output import age, print_json, print_table
+
+    found = ask("assets.failures", limit=limit)
+    if as_json:
+        print_json(found)
+        return
+    names = ("id", "user_id", "kind", "what", "status", "attempts")
+    print_table(
+        ("id", "user", "kind", "what", "state", "tries", "when", "error"),
+        [(*(one[name] for name in names), age(one["failed_at"]), one["error"]) for one in found["failures"]],
+        nothing="Nothing has failed.",
+    )
+
+
+@app.command("fix-stuck")
+def fix_stuck(as_json: AsJson = False) -> None:
+    """Retry now, at most 50 at a time, stuck copies that have no job; it counts as a failed try. For operators."""
+    from longtake.cli.operator_access import ask
+    from longtake.terminal.output import print_json, print_line
+
+    found = ask("assets.fix_stuck")
+    if as_json:
+        print_json(found)
+        return
+    for asset_id in found["fixed"]:
+        print_line(f"{asset_id} is tried again.")
+    print_line(f"{len(found['fixed']):,} were stuck.")
 
 
 def _print_asset(asset: dict[str, Any]) -> None:
-    from longtake.cli.output import age, print_facts
+    from longtake.terminal.output import age, print_facts
 
     ours = {"created_at": age(asset["created_at"]), "saved_at": age(asset["saved_at"]), "placeholder": None}
     print_facts({name.replace("_", " "): value for name, value in {**asset, **ours}.items()})

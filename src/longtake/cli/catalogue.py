@@ -1,25 +1,29 @@
-"""`longtake catalogue …`: titles with their posters and their ids at TMDB."""
+"""`longtake catalogue …`: titles with their posters and TMDB ids, and the work on them."""
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from longtake.cli.catalogue_match import match
-from longtake.cli.catalogue_work import download, refresh_calendar, start, status, stop, sync
-from longtake.cli.deletion import Yes
-from longtake.cli.facts import AsJson
+from longtake.terminal.failures import REFUSED
+from longtake.terminal.options import AsJson, Yes
 
-app = typer.Typer(help="Keep titles with their posters and TMDB ids; see and steer the sync.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from longtake.cli.server import ServerConnection
+
+app = typer.Typer(help="Manage titles with their posters and TMDB ids, and their sync.", no_args_is_help=True)
 
 Id = Annotated[
-    str, typer.Argument(metavar="ID", help="The title's id, how that ends, or the title's number at Bangumi.")
+    str, typer.Argument(metavar="ID", help="The title's id, the end of it, or the title's number at Bangumi.")
 ]
+
+Wait = Annotated[bool, typer.Option("--wait", help="Show the progress until it is done; Ctrl-C ends only the waiting.")]
 
 
 class Poster(StrEnum):
-    """Where a poster is."""
+    """The state of a poster."""
 
     NONE = "none"
     REMOTE = "remote"
@@ -27,7 +31,7 @@ class Poster(StrEnum):
 
 
 class Tmdb(StrEnum):
-    """How a look-up stands."""
+    """The state of a TMDB look-up."""
 
     FOUND = "found"
     IN_DOUBT = "in_doubt"
@@ -44,13 +48,13 @@ def add(
     bangumi: Annotated[int | None, typer.Option(metavar="ID", help="Its number at Bangumi.")] = None,
     chinese: Annotated[str | None, typer.Option(metavar="NAME", help="The name in Chinese.")] = None,
     english: Annotated[str | None, typer.Option(metavar="NAME", help="The name in English.")] = None,
-    year: Annotated[int | None, typer.Option(help="The year in which it was first on air.")] = None,
+    year: Annotated[int | None, typer.Option(help="The year in which it first aired.")] = None,
     poster: Annotated[str | None, typer.Option(metavar="URL", help="The address of its poster.")] = None,
     tmdb: Annotated[int | None, typer.Option(metavar="ID", help="Its number at TMDB, if you know it.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add a title, or what is new about one that is there; its poster is fetched and its TMDB id looked up."""
-    from longtake.cli.catalogue_imports import bring_one
+    """Add or update a title; its poster is fetched and its TMDB id looked up."""
+    from longtake.cli.catalogue_imports import import_title
 
     given = {
         "title_japanese": japanese, "bangumi_id": bangumi, "title_chinese": chinese, "title_english": english,
@@ -58,7 +62,7 @@ def add(
     }  # fmt: skip
     if not any((japanese, chinese, english, bangumi)):
         raise typer.BadParameter("a title has a name, or --bangumi ID.", param_hint="NAME")
-    bring_one({name: value for name, value in given.items() if value is not None}, as_json=as_json)
+    import_title({name: value for name, value in given.items() if value is not None}, as_json=as_json)
 
 
 @app.command("import", epilog="Example: longtake catalogue import titles.csv")
@@ -68,13 +72,13 @@ def import_file(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Add the titles that a file lists, in any number: bad lines are told, good ones go in. Twice is as good as once.
+    """Add or update the titles listed in a file of any size; bad lines are reported and skipped. Twice changes nothing.
 
     Columns are bangumi_id, title_japanese, title_chinese, title_english, year, poster and tmdb_id.
     """
-    from longtake.cli.catalogue_imports import bring_file
+    from longtake.cli.catalogue_imports import import_titles
 
-    bring_file(file, as_json=as_json)
+    import_titles(file, as_json=as_json)
 
 
 @app.command("list", epilog="Example: longtake catalogue list --tmdb in_doubt")
@@ -83,56 +87,177 @@ def list_titles(
     tmdb: Annotated[
         Tmdb | None, typer.Option(help="Only those whose TMDB id is found, in_doubt, not_found, waiting or none.")
     ] = None,
-    in_trouble: Annotated[bool, typer.Option("--in-trouble", help="Only those whose last error stands.")] = False,
+    in_trouble: Annotated[bool, typer.Option("--in-trouble", help="Only titles whose last error stands.")] = False,
     year: Annotated[int | None, typer.Option(min=0, max=9_999, help="Only those of this year.")] = None,
     before: Annotated[str | None, typer.Option(metavar="ID", help="Only titles older than this one.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """List titles, the newest first."""
-    from longtake.cli.catalogue_access import reach_catalogue
-    from longtake.cli.catalogue_views import print_titles
-    from longtake.cli.output import print_json
+    from longtake.cli.catalogue_titles import connect_catalogue, print_titles
+    from longtake.terminal.output import print_json
 
-    wanted: dict[str, Any] = {"in_trouble": in_trouble, "year": year, "before": before, "limit": limit}
-    with reach_catalogue() as reached:
-        found = reached.client.catalogue.list(
-            poster=None if poster is None else poster.value, tmdb=None if tmdb is None else tmdb.value, **wanted
+    filters: dict[str, Any] = {"in_trouble": in_trouble, "year": year, "before": before, "limit": limit}
+    with connect_catalogue() as server:
+        found = server.client.catalogue.list(
+            poster=None if poster is None else poster.value, tmdb=None if tmdb is None else tmdb.value, **filters
         )
     print_json(found) if as_json else print_titles(found)
 
 
 @app.command(epilog="Example: longtake catalogue show 1424")
 def show(title: Id, as_json: AsJson = False) -> None:
-    """Show one title with all that is known of it: poster, TMDB id or what it may be, and what went wrong last."""
-    from longtake.cli.catalogue_access import reach_catalogue, title_id
-    from longtake.cli.catalogue_views import print_title
-    from longtake.cli.output import print_json
+    """Show all details of one title: poster, TMDB id or candidates, and the last error."""
+    from longtake.cli.catalogue_titles import connect_catalogue, print_title, title_id
+    from longtake.terminal.output import print_json
 
-    with reach_catalogue() as reached:
-        found = reached.client.catalogue.get(title_id(reached.client, title))
+    with connect_catalogue() as server:
+        found = server.client.catalogue.get(title_id(server.client, title))
     print_json(found) if as_json else print_title(found)
 
 
 @app.command(epilog="Example: longtake catalogue delete 1424 --yes")
 def delete(title: Id, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a title, and its poster if no other title has it."""
-    from longtake.cli.catalogue_access import reach_catalogue, title_id
-    from longtake.cli.deletion import confirm_deletion, delete_each
+    from longtake.cli.catalogue_titles import connect_catalogue, title_id
+    from longtake.terminal.options import confirm_deletion, delete_each
 
-    # Where nobody can be asked, this ends before any server is.
+    # Asked before the server is contacted, so that a missing --yes ends the command at once.
     confirm_deletion([title], "title", "Its poster goes as well, if no other title has it.", yes=yes)
-    with reach_catalogue() as reached:
-        known = title_id(reached.client, title)
-        delete_each([known], reached.client.catalogue.delete, as_json=as_json)
+    with connect_catalogue() as server:
+        known = title_id(server.client, title)
+        delete_each([known], server.client.catalogue.delete, as_json=as_json)
 
 
-app.command(epilog="Example: longtake catalogue match 1424 42253")(match)
-app.command(epilog="Example: longtake catalogue sync --wait")(sync)
-app.command("refresh-calendar", epilog="Example: longtake catalogue refresh-calendar --wait")(refresh_calendar)
-app.command(epilog="Example: longtake catalogue status")(status)
-app.command(epilog="Example: longtake catalogue download 1424 https://lain.bgm.tv/pic/cover/l/aa/bb/1424_x.jpg")(
-    download
-)
-app.command(epilog="Example: longtake catalogue stop")(stop)
-app.command(epilog="Example: longtake catalogue start")(start)
+@app.command(epilog="Example: longtake catalogue match 1424 42253")
+def match(
+    title: Annotated[
+        str, typer.Argument(metavar="ID", help="The title's id, the end of it, or the title's number at Bangumi.")
+    ],
+    tmdb_id: Annotated[int | None, typer.Argument(metavar="SHOW", min=1, help="The show's number at TMDB.")] = None,
+    none: Annotated[bool, typer.Option("--none", help="TMDB does not have it; it is not looked up again.")] = False,
+    automatic: Annotated[
+        bool, typer.Option("--automatic", help="Forget what was chosen, and look it up again.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Set the TMDB show of a title; no look-up overwrites it. Without a choice, show the candidates."""
+    from longtake.cli.catalogue_progress import finish_locally
+    from longtake.cli.catalogue_titles import choose_match, connect_catalogue, describe_match, title_id
+    from longtake.terminal.output import print_json, print_line
+
+    if (tmdb_id is not None) + none + automatic > 1:
+        raise typer.BadParameter("say one of SHOW, --none and --automatic.", param_hint="SHOW")
+    with connect_catalogue() as server:
+        client = server.client
+        known = title_id(client, title)
+        if automatic:
+            client.catalogue.look_up_again(known)
+            finish_locally(server)
+            found = client.catalogue.get(known)
+        elif none or tmdb_id is not None:
+            found = client.catalogue.choose(known, tmdb_id)
+        else:
+            found = choose_match(client, client.catalogue.get(known), as_json=as_json)
+    if as_json:
+        print_json(found)
+    elif none or automatic or tmdb_id is not None:
+        print_line(describe_match(found))
+
+
+@app.command(epilog="Example: longtake catalogue sync --wait")
+def sync(wait: Wait = False, as_json: AsJson = False) -> None:
+    """Fetch posters and look up TMDB ids that are due; a schedule does this every hour."""
+    _start_work(lambda server: server.client.catalogue.sync(), "The sync", wait=wait, as_json=as_json)
+
+
+@app.command("refresh-calendar", epilog="Example: longtake catalogue refresh-calendar --wait")
+def refresh_calendar(wait: Wait = False, as_json: AsJson = False) -> None:
+    """Add the titles in Bangumi's calendar, then sync; a schedule does this every day."""
+    start: Callable[[ServerConnection], str] = lambda server: server.client.catalogue.refresh_calendar()  # noqa: E731
+    _start_work(start, "The refresh of the calendar", wait=wait, as_json=as_json)
+
+
+@app.command(epilog="Example: longtake catalogue status")
+def status(as_json: AsJson = False) -> None:
+    """Show how many titles have a poster and TMDB id, what is running, and when the next sync is due."""
+    from longtake.cli.catalogue_progress import print_status
+    from longtake.cli.catalogue_titles import connect_catalogue
+    from longtake.terminal.output import print_json
+
+    with connect_catalogue() as server:
+        found = server.client.catalogue.status()
+    print_json(found) if as_json else print_status(found)
+
+
+@app.command(epilog="Example: longtake catalogue download 1424 https://lain.bgm.tv/pic/cover/l/aa/bb/1424_x.jpg")
+def download(
+    title: Annotated[
+        str, typer.Argument(metavar="ID", help="The title's id, the end of it, or the title's number at Bangumi.")
+    ],
+    url: Annotated[str, typer.Argument(metavar="URL", help="The address of a picture.")],
+    as_json: AsJson = False,
+) -> None:
+    """Give a title this poster, and fetch it before anything else."""
+    from longtake.cli.catalogue_progress import finish_locally
+    from longtake.cli.catalogue_titles import connect_catalogue, title_id
+    from longtake.cli.operator_access import error_of
+    from longtake.terminal.output import print_json, print_line
+
+    with connect_catalogue() as server:
+        known = title_id(server.client, title)
+        [outcome] = server.client.catalogue.download({known: url})
+        if refused := outcome["refused"]:
+            raise error_of({"code": refused["code"], "detail": refused["message"], "hint": refused["hint"]})
+        finish_locally(server)
+    if as_json:
+        print_json(outcome)
+    else:
+        print_line(f"{known}: the poster is {'being fetched' if outcome['queued'] else 'already stored'}.")
+
+
+@app.command(epilog="Example: longtake catalogue stop")
+def stop(as_json: AsJson = False) -> None:
+    """Stop work on the catalogue, on all machines, until `start`; waits up to 20 s for running work."""
+    from longtake.cli.catalogue_titles import connect_catalogue
+    from longtake.terminal.output import print_json, print_line
+
+    with connect_catalogue() as server:
+        at_rest = server.client.catalogue.stop()
+    if as_json:
+        print_json({"at_rest": at_rest})
+    elif at_rest:
+        print_line("The catalogue is stopped, and no work is running. `longtake catalogue start` resumes it.")
+    else:
+        print_line("The catalogue is stopped, but some work is still running: `longtake catalogue status`.")
+    if not at_rest:
+        raise typer.Exit(REFUSED)
+
+
+@app.command(epilog="Example: longtake catalogue start")
+def start(as_json: AsJson = False) -> None:
+    """Resume work on the catalogue after `stop`."""
+    from longtake.cli.catalogue_titles import connect_catalogue
+    from longtake.terminal.output import print_json, print_line
+
+    with connect_catalogue() as server:
+        server.client.catalogue.start()
+    later = ", as soon as a server runs: `longtake serve`" if server.embedded else ""
+    print_json({"started": True}) if as_json else print_line(f"Work on the catalogue is resumed{later}.")
+
+
+def _start_work(start: "Callable[[ServerConnection], str]", what: str, *, wait: bool, as_json: bool) -> None:
+    """Start the work. If the server ends with this command, wait for it, or nothing would be done."""
+    from longtake.cli.catalogue_progress import describe, finish_locally, is_busy, watch
+    from longtake.cli.catalogue_titles import connect_catalogue
+    from longtake.terminal.output import print_json, print_line
+
+    with connect_catalogue() as server:
+        job_id = start(server)
+        status = watch(server) if wait else finish_locally(server)
+    if as_json:
+        print_json({"job_id": job_id} | ({} if status is None else {"status": status}))
+    elif status is None:
+        print_line(f"{what} has started: job {job_id}. `longtake catalogue status` shows how far it is.")
+    else:
+        print_line(f"{what} is {'not yet ' if is_busy(status) else ''}done: {describe(status)}.")

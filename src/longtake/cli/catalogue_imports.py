@@ -1,37 +1,109 @@
-"""Bringing titles into the catalogue by command: one, or a file of any size, batch by batch."""
+"""Imports of titles: one, or a file of any size in CSV or JSON Lines, batch by batch and never in memory as a whole."""
 
 import contextlib
+import io
 import json
-from collections.abc import Iterator, Sequence
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from longtake.cli.catalogue_access import reach_catalogue
-from longtake.cli.catalogue_file import TitleFile, open_titles
-from longtake.cli.catalogue_progress import see_through
-from longtake.cli.catalogue_views import name_of
-from longtake.cli.failures import REFUSED, print_error
-from longtake.cli.operator_http import error_of
-from longtake.cli.output import print_json, print_line, print_note
+from longtake.capabilities.catalogue.new_titles import FIELDS
+from longtake.cli.catalogue_progress import finish_locally
+from longtake.cli.catalogue_titles import connect_catalogue, name_of
+from longtake.cli.operator_access import error_of
 from longtake.client import Client
 from longtake.errors import ImportFileInvalid
-from longtake.import_rows import BadRow, Row
+from longtake.import_rows import BadRow, BoundedLines, Columns, Row, read_csv, read_json_lines
+from longtake.terminal.failures import REFUSED, print_error
+from longtake.terminal.output import print_json, print_line, print_note
 
+PIPE = "-"
+JSON_LINES = {".jsonl", ".ndjson"}
+NAMES = ", ".join(FIELDS)
+COLUMNS = Columns(
+    FIELDS,
+    frozenset(FIELDS[:4]),
+    NAMES,
+    hint=f"It is CSV in UTF-8 with a header of some of {NAMES}; or JSON Lines, with objects of the same names.",
+)
+#: The first bytes of a pipe tell CSV from JSON Lines.
+PEEKED = 64
 BATCH = 500
-#: A request has room for a million bytes; no good row comes near the second number.
+#: A request may have a million bytes; no valid row comes near ROW_BYTES.
 BATCH_BYTES = 500_000
 ROW_BYTES = 100_000
-#: So many refusals stand in --json; all of them are told where errors are.
+#: --json has so many refusals at most; standard error has all of them.
 KEPT = 1_000
 
 
+@dataclass(frozen=True)
+class TitleFile:
+    """An open file: its rows, and how much of it has been read."""
+
+    rows: Iterator[Row | BadRow]
+    source: BinaryIO
+    #: None if unknown, as for a pipe.
+    size: int | None
+
+    @contextlib.contextmanager
+    def bar(self) -> Iterator[Callable[[int], None]]:
+        """Show how much of the file has been read; yield the function to call after each batch."""
+        console = Console(stderr=True)
+        columns = (
+            TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(),
+            TextColumn("{task.fields[rows]:,} titles"), TimeRemainingColumn(),
+        )  # fmt: skip
+        with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+            task = progress.add_task("import", total=self.size, rows=0)
+            yield lambda rows: progress.update(task, completed=self._done(), rows=rows)
+
+    def _done(self) -> int:
+        return 0 if self.size is None else self.source.tell()
+
+
+@contextlib.contextmanager
+def open_titles(path: Path) -> Iterator[TitleFile]:
+    """Open a list of titles; raise ImportFileInvalid if it cannot be read."""
+    with contextlib.ExitStack() as stack:
+        try:
+            source = sys.stdin.buffer if str(path) == PIPE else stack.enter_context(path.open("rb"))
+            known = os.fstat(source.fileno())
+            in_lines = _begins_with_brace(source) if str(path) == PIPE else path.suffix.lower() in JSON_LINES
+        except OSError as error:
+            raise ImportFileInvalid(f"{path} cannot be read: {error.strerror}.", hint=COLUMNS.hint) from None
+        text = io.TextIOWrapper(cast("Any", source), encoding="utf-8-sig", errors="surrogateescape", newline="")
+        # Detached at the end, so that standard input stays open.
+        stack.callback(text.detach)
+        lines = BoundedLines(text)
+        rows = read_json_lines(lines, COLUMNS) if in_lines else read_csv(lines, COLUMNS)
+        size = known.st_size if stat.S_ISREG(known.st_mode) else None
+        yield TitleFile(map(_without_empty, rows), source, size)
+
+
+def _without_empty(row: Row | BadRow) -> Row | BadRow:
+    """Leave out empty cells: they say nothing about a title."""
+    if isinstance(row, BadRow):
+        return row
+    return Row(row.number, {name: value for name, value in row.cells.items() if value not in {"", None}})
+
+
+def _begins_with_brace(source: Any) -> bool:
+    beginning: bytes = source.peek(PEEKED)[:PEEKED]
+    return beginning.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+
+
 @dataclass
-class Outcome:
-    """What became of the rows: numbers, so that a file of any size takes no more memory."""
+class ImportCounts:
+    """Outcomes of the rows: counts only, so that memory does not grow with the file."""
 
     created: int = 0
     updated: int = 0
@@ -41,62 +113,62 @@ class Outcome:
 
     @property
     def rows(self) -> int:
-        """How many have been dealt with."""
+        """Rows processed so far."""
         return self.created + self.updated + self.unchanged + self.refused
 
     def refuse(self, line: int, message: str, code: str, hint: str = "") -> None:
-        """Tell at once that a row does not go in."""
+        """Count a refused row and report it at once."""
         self.refused += 1
         if len(self.refusals) < KEPT:
             self.refusals.append({"line": line, "code": code, "message": message, "hint": hint})
         print_error(f"Line {line}: {message}", code, hint)
 
     def __str__(self) -> str:
-        """Return the numbers in words."""
+        """Return the counts in words."""
         known = ("created", "updated", "unchanged", "refused")
         return ", ".join(f"{getattr(self, name):,} {name}" for name in known)
 
 
-def bring_one(given: dict[str, Any], *, as_json: bool) -> None:
-    """Add one title, and say what became of it."""
-    with reach_catalogue() as reached:
-        [item] = reached.client.catalogue.add_many([given])
+def import_title(given: dict[str, Any], *, as_json: bool) -> None:
+    """Add or update one title, and print the outcome."""
+    with connect_catalogue() as server:
+        [item] = server.client.catalogue.add_many([given])
         if item["id"] is None:
             refused = item["refused"] or {"code": "", "message": "The title was refused.", "hint": ""}
             raise error_of({"code": refused["code"], "detail": refused["message"], "hint": refused["hint"]})
-        see_through(reached)
-        title = reached.client.catalogue.get(item["id"])
+        finish_locally(server)
+        title = server.client.catalogue.get(item["id"])
     if as_json:
         print_json({"result": item["result"], "title": title})
         return
     print_line(item["id"])
-    words = {"created": "was added", "updated": "was there already, and has been changed"}
-    print_line(f"{name_of(title)} {words.get(item['result'], 'was there already, just as it is')}.")
+    words = {"created": "was added", "updated": "already existed and was changed"}
+    print_line(f"{name_of(title)} {words.get(item['result'], 'already exists unchanged')}.")
 
 
-def bring_file(path: Path, *, as_json: bool) -> None:
-    """Add all titles of a file; ends with 1 when a row was refused."""
-    outcome = Outcome()
+def import_titles(path: Path, *, as_json: bool) -> None:
+    """Add or update all titles of a file; exit with 1 if a row was refused."""
+    counts = ImportCounts()
     with open_titles(path) as file:
-        # A file that is none is refused before any server is asked.
+        # A wrong file is refused before the server is contacted.
         first = list(_first(file))
-        with reach_catalogue() as reached:
+        with connect_catalogue() as server:
             try:
                 with file.bar() as show:
                     for batch in _batches(chain(first, file.rows)):
-                        _bring(reached.client, batch, outcome)
-                        show(outcome.rows)
+                        _import_batch(server.client, batch, counts)
+                        show(counts.rows)
             except BaseException:
-                print_note(f"So far: {outcome}. Begun anew, it goes on: what is there stays unchanged.")
+                print_note(f"So far: {counts}. Run the command again to continue: existing titles stay unchanged.")
                 raise
-            if outcome.created or outcome.updated:
-                see_through(reached)
+            if counts.created or counts.updated:
+                finish_locally(server)
     if as_json:
-        numbers = {name: getattr(outcome, name) for name in ("created", "updated", "unchanged", "refused")}
-        print_json(numbers | {"refusals": outcome.refusals})
+        numbers = {name: getattr(counts, name) for name in ("created", "updated", "unchanged", "refused")}
+        print_json(numbers | {"refusals": counts.refusals})
     else:
-        print_line(f"{outcome}.")
-    if outcome.refused:
+        print_line(f"{counts}.")
+    if counts.refused:
         raise typer.Exit(REFUSED)
 
 
@@ -106,7 +178,7 @@ def _first(file: TitleFile) -> Iterator[Row | BadRow]:
 
 
 def _batches(rows: Iterator[Row | BadRow]) -> Iterator[list[Row | BadRow]]:
-    """Put together what goes into one request; bad rows stay in their place, so that they are told in order."""
+    """Group rows into requests; bad rows keep their place, so that they are reported in order."""
     batch: list[Row | BadRow] = []
     size = 0
     for row in rows:
@@ -123,15 +195,15 @@ def _batches(rows: Iterator[Row | BadRow]) -> Iterator[list[Row | BadRow]]:
         yield batch
 
 
-def _bring(client: Client, batch: Sequence[Row | BadRow], outcome: Outcome) -> None:
+def _import_batch(client: Client, batch: Sequence[Row | BadRow], counts: ImportCounts) -> None:
     good = [row.cells for row in batch if isinstance(row, Row)]
     items = iter(client.catalogue.add_many(good) if good else ())
     for row in batch:
         if isinstance(row, BadRow):
-            outcome.refuse(row.number, row.reason, ImportFileInvalid.code)
+            counts.refuse(row.number, row.reason, ImportFileInvalid.code)
             continue
         item = next(items)
         if refused := item["refused"]:
-            outcome.refuse(row.number, refused["message"], refused["code"], refused["hint"])
+            counts.refuse(row.number, refused["message"], refused["code"], refused["hint"])
         else:
-            setattr(outcome, item["result"], getattr(outcome, item["result"]) + 1)
+            setattr(counts, item["result"], getattr(counts, item["result"]) + 1)

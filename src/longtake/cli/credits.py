@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from longtake.cli.facts import AsJson
-from longtake.cli.failures import REFUSED
+from longtake.terminal.failures import REFUSED
+from longtake.terminal.options import AsJson
 
 app = typer.Typer(help="See, give and take back users' credits, and check the ledger.", no_args_is_help=True)
 
@@ -16,7 +16,7 @@ Amount = Annotated[int, typer.Argument(metavar="AMOUNT", min=1, help="How many c
 Reason = Annotated[str, typer.Option(help="Why; it stays in the ledger.")]
 By = Annotated[str | None, typer.Option(help="Who does it; without it, the name you are logged in with.")]
 Reference = Annotated[
-    str | None, typer.Option(help="What it belongs to, such as a payment's number; the same one again changes nothing.")
+    str | None, typer.Option(help="A reference such as a payment's number; the same one again changes nothing.")
 ]
 
 
@@ -27,8 +27,8 @@ def balance(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a user can spend, and what tasks under way hold; without USER your own, on the server you use."""
-    from longtake.cli.output import print_json, print_line
+    """Show a user's available credits and those that unfinished tasks hold; without USER your own, on your server."""
+    from longtake.terminal.output import print_json, print_line
 
     if user is None:
         found, place = _own_balance()
@@ -46,8 +46,8 @@ def history(
 ) -> None:
     """List a user's transfers, newest first, with what each did to available and held credits."""
     from longtake.cli.operator_access import ask
-    from longtake.cli.output import age, on_terminal, print_json, print_note, print_table
-    from longtake.cli.task_ids import short
+    from longtake.cli.short_ids import short
+    from longtake.terminal.output import age, on_terminal, print_json, print_more, print_table
 
     found = ask("credits.history", user_id=user, before=before, limit=limit)
     if as_json:
@@ -67,8 +67,7 @@ def history(
         cut=("reason", "by", "reference"),
         spare=("id", "reference", "by"),
     )  # fmt: skip
-    if found["next"]:
-        print_note(f"There are more: add --before {found['next']}")
+    print_more(found)
 
 
 @app.command()
@@ -112,7 +111,7 @@ def refund(
 def audit(as_json: AsJson = False) -> None:
     """Check that ledger, balances, holds and tasks agree; ends with 1 if anything does not."""
     from longtake.cli.operator_access import ask
-    from longtake.cli.output import print_json, print_line, print_table
+    from longtake.terminal.output import print_json, print_line, print_table
 
     found = ask("credits.audit")
     findings = found["findings"]
@@ -130,7 +129,7 @@ def audit(as_json: AsJson = False) -> None:
 
 def _change(action: str, as_json: bool, *, by: str | None, **arguments: Any) -> None:
     from longtake.cli.operator_access import ask
-    from longtake.cli.output import print_json, print_line
+    from longtake.terminal.output import print_json, print_line
 
     made = ask(action, by=by or getpass.getuser(), **arguments)
     if as_json:
@@ -141,20 +140,20 @@ def _change(action: str, as_json: bool, *, by: str | None, **arguments: Any) -> 
 
 
 def _balance_of(user: str) -> tuple[dict[str, Any], str]:
-    """Return the balance, and where it was asked for: an operator's commands do not go where one is logged in."""
+    """Return the balance and the database it is from; operators' commands ignore the log-in."""
     from longtake.cli.operator_access import ask, database_place
 
     return ask("credits.balance", user_id=user), f"in {database_place()}"
 
 
 def _own_balance() -> tuple[dict[str, Any], str]:
-    from longtake.cli.user_server import reach
+    from longtake.cli.server import connect
 
-    with reach() as reached:
-        return {**reached.client.balance()}, f"at {reached.url}" if reached.server is None else ""
+    with connect() as server:
+        return {**server.client.balance()}, f"at {server.url}" if server.local is None else ""
 
 
 def _balance(user: str, found: Mapping[str, Any], place: str = "") -> str:
     has = "have" if user == "You" else "has"
     where = f" ({place})" if place else ""
-    return f"{user} {has} {found['available']:,} credits, and tasks under way hold {found['held']:,} more{where}."
+    return f"{user} {has} {found['available']:,} credits, and unfinished tasks hold {found['held']:,} more{where}."

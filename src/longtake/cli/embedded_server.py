@@ -1,8 +1,8 @@
-"""The server of this machine's data folder: the one that runs, or one that is started for a command.
+"""The server of this machine's data folder: the running one, or one started for a command.
 
-Commands that use the folder hold a shared lock. The last of them stops the server, if a command has started it, and
-waits for its end: two commands at once share one. A server whose commands were killed finds the lock free, and ends by
-itself.
+Commands that use the folder hold a shared lock, so two commands at once share one server. The last of them stops a
+server that a command has started, and waits for its end. If all its commands were killed, the server finds the lock
+free and stops itself.
 """
 
 import contextlib
@@ -13,19 +13,20 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from urllib.parse import urlsplit
 
-from longtake.cli.operator_http import error_of
-from longtake.cli.output import print_note
+from longtake.cli.operator_access import error_of
 from longtake.db.urls import is_sqlite
 from longtake.errors import DatabaseOwned, LongtakeError, ServerUnreachable
 from longtake.server.server_file import ServerFile, read_server_file, server_of_database
 from longtake.settings import Settings
 from longtake.settings.work import FAREWELL_SECONDS
+from longtake.terminal.output import print_note
 
 LOCK_NAME = "commands.lock"
 TURN_NAME = "commands.turn"
@@ -34,23 +35,25 @@ LOG_BYTES = 5_000_000
 START_SECONDS = 60.0
 CONNECT_SECONDS = 2.0
 LOOK_SECONDS = 0.05
+#: How often a started server checks whether any command is left.
+WATCH_SECONDS = 1.0
 SHOWN_LINES = 3
-#: How a process says the error it ends with; see failures.print_error.
+#: The format of the error with which a process ends; see terminal.failures.print_error.
 ERROR = re.compile(r"(?ms)^longtake: (?P<message>.+?) \[(?P<code>[A-Z_]+)\]\n(?P<hint>(?:  [^\n]*\n?)*)")
 
 
 @contextlib.contextmanager
-def own_server(settings: Settings) -> Iterator[tuple[ServerFile, bool]]:
-    """Yield the server, and whether it was started by a command."""
+def local_server(settings: Settings) -> Iterator[tuple[ServerFile, bool]]:
+    """Yield the server, and whether a command has started it."""
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _shorten(settings.data_dir / LOG_NAME)
+    _rotate_log(settings.data_dir / LOG_NAME)
     lock = os.open(settings.data_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     server = None
     with _interruptible():
         try:
-            # Waits while another command stops its server.
+            # Blocks while another command stops its server.
             fcntl.flock(lock, fcntl.LOCK_SH)
-            with _turn(settings.data_dir):
+            with _start_lock(settings.data_dir):
                 server = running_server(settings) or _start(settings, lock)
             yield server, _started_by_command(lock, server)
         finally:
@@ -60,20 +63,20 @@ def own_server(settings: Settings) -> Iterator[tuple[ServerFile, bool]]:
 
 
 def running_server(settings: Settings) -> ServerFile | None:
-    """Return the server that runs on this data folder."""
+    """Return the server that is running on this data folder."""
     known = server_of_database(settings) if is_sqlite(settings.database_url) else read_server_file(settings.data_dir)
-    # A killed server leaves both files behind, and its number may be another process's by now.
-    return known if known is not None and _lives(known.pid) and _listens(known.url) else None
+    # A killed server leaves both files behind, and another process may have its number by now.
+    return known if known is not None and _is_alive(known.pid) and _is_listening(known.url) else None
 
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let SIGTERM and a closed terminal end the command as Ctrl-C does, so that its server is stopped."""
-    # What is not to be heard, as after `nohup`, stays so.
+    """Treat SIGTERM and a closed terminal like Ctrl-C, so that the command stops its server."""
+    # Signals that are ignored, as after `nohup`, stay ignored.
     ours = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL]
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
-        # A terminal may say twice that it closes: the second must not keep us from stopping the server.
+        # A closing terminal may signal twice; the second signal must not interrupt the stop.
         for number in ours:
             signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
@@ -88,8 +91,8 @@ def _interruptible() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _turn(folder: Path) -> Iterator[None]:
-    """Only one command at a time looks for a server and starts one; the others find it then."""
+def _start_lock(folder: Path) -> Iterator[None]:
+    """Let one command at a time look for a server and start one; the others then find it."""
     turn = os.open(folder / TURN_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(turn, fcntl.LOCK_EX)
@@ -102,20 +105,20 @@ def _start(settings: Settings, lock: int) -> ServerFile:
     log = settings.data_dir / LOG_NAME
     give_up_at = time.monotonic() + START_SECONDS
     while True:
-        begun = log.stat().st_size if log.exists() else 0
+        log_start = log.stat().st_size if log.exists() else 0
         child = _spawn(settings.data_dir)
         try:
             server = _wait_for_start(settings, child, give_up_at)
         except BaseException:
-            # Ctrl-C during the start as well: nobody would know of it.
+            # Also after Ctrl-C: no other command would find this server.
             child.terminate()
             raise
         if server is not None:
             if server.pid == child.pid:
                 os.pwrite(lock, f"{child.pid:<20}".encode(), 0)
             return server
-        error = _why(log, begun)
-        # Somebody else has the file: a server that has just begun, and is used then, or one that is just ending.
+        error = _error_in_log(log, log_start)
+        # Another process has the file: a server that is starting, which is used next time round, or one that is ending.
         if not isinstance(error, DatabaseOwned) or time.monotonic() > give_up_at:
             child.terminate()
             raise error
@@ -124,18 +127,18 @@ def _start(settings: Settings, lock: int) -> ServerFile:
 def _spawn(folder: Path) -> subprocess.Popen[bytes]:
     serve = ["serve", "--host", "127.0.0.1", "--port", "0", "--until-free", str(folder / LOCK_NAME)]
     with (folder / LOG_NAME).open("ab") as output:
-        return subprocess.Popen(  # noqa: S603 - this very program
+        return subprocess.Popen(  # noqa: S603 - this program itself
             [sys.executable, "-m", "longtake", *serve],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            # Ctrl-C is for the command alone; it stops the server itself.
+            # Ctrl-C goes to the command alone, which then stops the server.
             start_new_session=True,
         )
 
 
 def _wait_for_start(settings: Settings, child: subprocess.Popen[bytes], give_up_at: float) -> ServerFile | None:
-    """Return the server that runs now: ours, or one that was quicker; None when ours has ended."""
+    """Return the running server, ours or one that was faster; None if ours has ended."""
     while time.monotonic() < give_up_at:
         ended = child.poll() is not None
         if (server := running_server(settings)) is not None:
@@ -152,15 +155,15 @@ def _stop_if_last(settings: Settings, lock: int, server: ServerFile) -> None:
     except BlockingIOError:
         if _is_shared(lock):
             return
-        # While the lock was given up for this one, the server has taken it, and is ending by itself.
+        # The server took the lock while it changed hands, and is already stopping itself.
     else:
         with contextlib.suppress(ProcessLookupError):
             os.kill(server.pid, signal.SIGTERM)
     give_up_at = time.monotonic() + settings.stop_grace_seconds + FAREWELL_SECONDS
-    while _lives(server.pid) and time.monotonic() < give_up_at:
+    while _is_alive(server.pid) and time.monotonic() < give_up_at:
         time.sleep(LOOK_SECONDS)
-    if _lives(server.pid):
-        print_note(f"The server for this command (process {server.pid}) is still stopping.")
+    if _is_alive(server.pid):
+        print_note(f"The server started for this command (process {server.pid}) is still stopping.")
 
 
 def _is_shared(lock: int) -> bool:
@@ -175,8 +178,8 @@ def _started_by_command(lock: int, server: ServerFile) -> bool:
     return os.pread(lock, 20, 0).decode(errors="replace").strip() == str(server.pid)
 
 
-def _lives(pid: int) -> bool:
-    # Our own child stays in the list of processes until it has been asked after.
+def _is_alive(pid: int) -> bool:
+    # Our own child stays a zombie until it is waited for.
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
     try:
@@ -185,10 +188,10 @@ def _lives(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    return not _is_left_over(pid)
+    return not _is_zombie(pid)
 
 
-def _listens(url: str) -> bool:
+def _is_listening(url: str) -> bool:
     address = urlsplit(url)
     try:
         with socket.create_connection((address.hostname or "", address.port or 80), CONNECT_SECONDS):
@@ -197,27 +200,56 @@ def _listens(url: str) -> bool:
         return False
 
 
-def _is_left_over(pid: int) -> bool:
-    """Say whether it has ended, and only nobody has asked after it: in a container often nobody ever does."""
+def _is_zombie(pid: int) -> bool:
+    """Return whether it has ended without being waited for; in a container that often never happens."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2].startswith("Z")
     return False
 
 
-def _shorten(log: Path) -> None:
+def _rotate_log(log: Path) -> None:
     if log.exists() and log.stat().st_size > LOG_BYTES:
         log.replace(log.with_suffix(".log.old"))
 
 
-def _why(log: Path, begun: int) -> LongtakeError:
-    """Return the error with which the server has ended, as it was there."""
-    text = log.read_bytes()[begun:].decode(errors="replace")
-    if told := ERROR.search(text):
-        message, hint = _plain(told["message"]), _plain(told["hint"])
-        return error_of({"code": told["code"], "detail": message, "hint": hint})
-    words = " ".join(line.strip() for line in text.strip().splitlines()[-SHOWN_LINES:]) or "it ended without a word."
-    return ServerUnreachable(f"No server could be started: {words}", hint=f"Its log is {log}.")
+def _error_in_log(log: Path, start: int) -> LongtakeError:
+    """Return the error with which the server ended."""
+    text = log.read_bytes()[start:].decode(errors="replace")
+    if found := ERROR.search(text):
+        message, hint = _unindent(found["message"]), _unindent(found["hint"])
+        return error_of({"code": found["code"], "detail": message, "hint": hint})
+    lines = [line.strip() for line in text.strip().splitlines()]
+    reason = " ".join(lines[-SHOWN_LINES:]) or "it ended without a message."
+    return ServerUnreachable(f"The server could not be started: {reason}", hint=f"Its log is {log}.")
 
 
-def _plain(indented: str) -> str:
+def _unindent(indented: str) -> str:
     return "\n".join(line.removeprefix("  ") for line in indented.splitlines())
+
+
+def end_when_free(lock: Path) -> None:
+    """Stop this server in order once no command holds the lock, or its file is gone; a thread watches it."""
+    watched = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+    threading.Thread(target=_watch, args=(lock, watched), name="commands", daemon=True).start()
+
+
+def _watch(lock: Path, watched: int) -> None:
+    while _is_same_file(lock, watched) and not _take_lock(watched):
+        time.sleep(WATCH_SECONDS)
+    # Once taken, the lock is held until this process has ended; the next command waits for that.
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
+
+def _is_same_file(lock: Path, watched: int) -> bool:
+    try:
+        return os.path.samestat(lock.stat(), os.fstat(watched))
+    except OSError:
+        return False
+
+
+def _take_lock(watched: int) -> bool:
+    try:
+        fcntl.flock(watched, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from longtake.cli.facts import AsJson
-from longtake.cli.failures import REFUSED
+from longtake.terminal.failures import REFUSED
+from longtake.terminal.options import AsJson
 
 app = typer.Typer(help="See, retry and cancel jobs.", no_args_is_help=True)
 
@@ -21,14 +21,14 @@ def list_jobs(
     lane: Annotated[str | None, typer.Option(help="Only jobs of this lane.")] = None,
     error_code: Annotated[str | None, typer.Option(help="Only jobs whose last error has this code.")] = None,
     subject: Annotated[str | None, typer.Option(help="Only jobs about this subject.")] = None,
-    request_id: Annotated[str | None, typer.Option(help="Only jobs that this request has caused.")] = None,
+    request_id: Annotated[str | None, typer.Option(help="Only jobs caused by this request.")] = None,
     before: Annotated[str | None, typer.Option(metavar="ID", help="Only jobs older than this one.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many at most.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """List jobs, the newest first, waiting and ended ones together."""
     from longtake.cli.operator_access import ask
-    from longtake.cli.output import age, print_json, print_note, print_table
+    from longtake.terminal.output import age, print_json, print_more, print_table
 
     filters = {"state": state, "kind": kind, "lane": lane, "error_code": error_code, "subject": subject}
     found = ask("jobs.list", **filters, request_id=request_id, before=before, limit=limit)
@@ -48,15 +48,14 @@ def list_jobs(
         cut=("kind", "subject", "error"),
         spare=("subject", "lane", "created", "when"),
     )  # fmt: skip
-    if found["next"]:
-        print_note(f"There are more: add --before {found['next']}")
+    print_more(found)
 
 
 @app.command()
 def show(job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.")], as_json: AsJson = False) -> None:
     """Show one job: its arguments and memo, every attempt, who runs it now, and its events."""
     from longtake.cli.operator_access import ask
-    from longtake.cli.output import print_facts, print_json, print_line, print_table
+    from longtake.terminal.output import print_facts, print_json, print_line, print_table
 
     found = ask("jobs.show", id=job_id)
     if as_json:
@@ -110,7 +109,7 @@ def retry(
 
 @app.command()
 def cancel(ids: Ids, as_json: AsJson = False) -> None:
-    """Cancel jobs that wait or run. A running job is told to stop; what it would have written is not."""
+    """Cancel jobs that wait or run. A running job is asked to stop, and its result is not written."""
     from longtake.cli.operator_access import operator
 
     with operator() as ask:
@@ -119,7 +118,7 @@ def cancel(ids: Ids, as_json: AsJson = False) -> None:
 
 
 def _failed_ids(ask: Any, kind: str | None, error_code: str | None) -> list[str]:
-    """Collect first, by cursor: a job that is retried and fails at once again must not come up a second time."""
+    """Collect all ids before the first retry, so that a job that fails again at once is not retried twice."""
     found: list[str] = []
     before = None
     while True:
@@ -131,26 +130,23 @@ def _failed_ids(ask: Any, kind: str | None, error_code: str | None) -> list[str]
 
 
 def _in_pages(ask: Any, action: str, ids: list[str]) -> dict[str, Any]:
-    """Do it for each id, a transaction for every page; with a bar when that takes more than one."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    """Perform the action page by page, one transaction each; show a bar if there is more than one page."""
+    from longtake.terminal.progress import counting_bar
 
     result: dict[str, Any] = {"changed": [], "refused": []}
     pages = [ids[start : start + PAGE] for start in range(0, len(ids), PAGE)]
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=len(pages) < 2) as progress:  # noqa: PLR2004
-        bar = progress.add_task("jobs", total=len(ids))
+    with counting_bar("jobs", len(ids), least=PAGE + 1, in_pipes=True) as advance:
         for page in pages:
             answer = ask(action, ids=page)
             result["changed"] += answer["changed"]
             result["refused"] += answer["refused"]
-            progress.advance(bar, len(page))
+            advance(len(page))
     return result
 
 
 def _report(result: Mapping[str, Any], *, as_json: bool, done: str) -> None:
-    from longtake.cli.failures import print_error
-    from longtake.cli.output import print_json, print_line
+    from longtake.terminal.failures import print_error
+    from longtake.terminal.output import print_json, print_line
 
     changed, refused = result["changed"], result["refused"]
     if as_json:
@@ -168,7 +164,7 @@ def _report(result: Mapping[str, Any], *, as_json: bool, done: str) -> None:
 
 
 def _when(job: Mapping[str, Any]) -> str:
-    from longtake.cli.output import age
+    from longtake.terminal.output import age
 
     if job["cancel_requested_at"]:
         return "being cancelled"

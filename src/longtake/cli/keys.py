@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from longtake.cli.facts import AsJson
+from longtake.terminal.options import AsJson
 
 app = typer.Typer(help="Make, see and revoke API keys for machines.", no_args_is_help=True)
 
@@ -16,14 +16,14 @@ def create(
     role: Annotated[str, typer.Option(help="user, operator, admin or service.")] = "user",
     scopes: Annotated[
         list[str] | None,
-        typer.Option("--scope", help="What it may do, several times for several: read, generate, operate, admin."),
+        typer.Option("--scope", help="What it may do: read, generate, operate or admin; may be repeated."),
     ] = None,
-    days: Annotated[int | None, typer.Option(min=1, max=3650, help="After how many days it ends.")] = None,
+    days: Annotated[int | None, typer.Option(min=1, max=3650, help="Days until it expires.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make an API key and print it. It is kept nowhere: this is the only time it is shown."""
+    """Create an API key and print it. It is not stored, so this is the only time it is shown."""
     from longtake.cli.operator_access import ask
-    from longtake.cli.output import print_json, print_line, print_note
+    from longtake.terminal.output import print_json, print_line, print_note
 
     made = ask("keys.create", name=name, user=user, role=role, scopes=scopes or None, days=days)
     if as_json:
@@ -39,7 +39,7 @@ def list_keys(
 ) -> None:
     """List API keys that are not revoked, the newest first."""
     from longtake.cli.operator_access import ask
-    from longtake.cli.output import age, print_json, print_table
+    from longtake.terminal.output import age, print_json, print_table
 
     found = ask("keys.list", user=user)
     if as_json:
@@ -61,8 +61,6 @@ def list_keys(
 @app.command()
 def revoke(key_id: Annotated[str, typer.Argument(metavar="ID", help="The key's id.")], as_json: AsJson = False) -> None:
     """End an API key for good; the next request with it is refused."""
-    from longtake.cli.operator_access import ask
-    from longtake.cli.output import print_json, print_line
+    from longtake.cli.operator_access import change
 
-    result = ask("keys.revoke", id=key_id)
-    print_json(result) if as_json else print_line(f"Revoked: {key_id}.")
+    change("keys.revoke", f"Revoked: {key_id}.", as_json=as_json, id=key_id)

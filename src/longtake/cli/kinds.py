@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from longtake.cli.facts import AsJson
+from longtake.terminal.options import AsJson
 
 app = typer.Typer(help="See and pause kinds of jobs.", no_args_is_help=True)
 
@@ -15,7 +15,7 @@ Names = Annotated[list[str], typer.Argument(metavar="NAME", help="One or more jo
 def list_kinds(as_json: AsJson = False) -> None:
     """List job kinds with what waits and runs of each."""
     from longtake.cli.operator_access import ask
-    from longtake.cli.output import count, print_json, print_table
+    from longtake.terminal.output import count, print_json, print_table
 
     found = ask("kinds.list")
     if as_json:
@@ -37,18 +37,14 @@ def list_kinds(as_json: AsJson = False) -> None:
 @app.command()
 def pause(names: Names, as_json: AsJson = False) -> None:
     """Let no job of the kinds start; those that run go on."""
-    from longtake.cli.operator_access import ask
-    from longtake.cli.output import print_json, print_line
+    from longtake.cli.operator_access import change
 
-    result = ask("kinds.pause", names=names)
-    print_json(result) if as_json else print_line(f"Paused: {', '.join(names)}.")
+    change("kinds.pause", f"Paused: {', '.join(names)}.", as_json=as_json, names=names)
 
 
 @app.command()
 def resume(names: Names, as_json: AsJson = False) -> None:
     """Let jobs of the kinds start again."""
-    from longtake.cli.operator_access import ask
-    from longtake.cli.output import print_json, print_line
+    from longtake.cli.operator_access import change
 
-    result = ask("kinds.resume", names=names)
-    print_json(result) if as_json else print_line(f"Resumed: {', '.join(names)}.")
+    change("kinds.resume", f"Resumed: {', '.join(names)}.", as_json=as_json, names=names)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from longtake.cli.facts import AsJson
+from longtake.terminal.options import AsJson
 
 app = typer.Typer(
     help="See and change how many jobs may run at once, and how often one may start.", no_args_is_help=True
@@ -19,7 +19,7 @@ NONE = "none"
 def list_lanes(as_json: AsJson = False) -> None:
     """List lanes with their limits, and what waits and runs in each."""
     from longtake.cli.operator_access import ask
-    from longtake.cli.output import count, print_json, print_table
+    from longtake.terminal.output import count, print_json, print_table
 
     found = ask("lanes.list")
     if as_json:
@@ -40,7 +40,7 @@ def list_lanes(as_json: AsJson = False) -> None:
 
 @app.command("set")
 def set_lane(
-    name: Annotated[str, typer.Argument(help="The lane; it is made if there is none of this name.")],
+    name: Annotated[str, typer.Argument(help="The lane; created if it does not exist.")],
     max_running: Annotated[
         str | None, typer.Option(metavar="N|none", help="Jobs that may run at once, over all machines.")
     ] = None,
@@ -51,9 +51,9 @@ def set_lane(
     spacing: Annotated[str | None, typer.Option(metavar="SECONDS|none", help="Least time between two starts.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a lane or change its limits. A limit that is not named stays as it is; `none` takes it away."""
+    """Create a lane or change its limits. Limits that are not named stay as they are; `none` removes one."""
     from longtake.cli.operator_access import operator
-    from longtake.cli.output import print_json, print_line
+    from longtake.terminal.output import print_json, print_line
 
     changes: dict[str, Any] = {"name": name}
     if max_running is not None:
@@ -77,25 +77,21 @@ def set_lane(
 @app.command()
 def pause(
     names: Names,
-    reason: Annotated[str | None, typer.Option(help="Why, for whoever sees it in the list.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Why; shown in the list.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Let no job of the lanes start; those that run go on."""
-    from longtake.cli.operator_access import ask
-    from longtake.cli.output import print_json, print_line
+    from longtake.cli.operator_access import change
 
-    result = ask("lanes.pause", names=names, reason=reason)
-    print_json(result) if as_json else print_line(f"Paused: {', '.join(names)}.")
+    change("lanes.pause", f"Paused: {', '.join(names)}.", as_json=as_json, names=names, reason=reason)
 
 
 @app.command()
 def resume(names: Names, as_json: AsJson = False) -> None:
     """Let jobs of the lanes start again, also where a server had asked us to wait."""
-    from longtake.cli.operator_access import ask
-    from longtake.cli.output import print_json, print_line
+    from longtake.cli.operator_access import change
 
-    result = ask("lanes.resume", names=names)
-    print_json(result) if as_json else print_line(f"Resumed: {', '.join(names)}.")
+    change("lanes.resume", f"Resumed: {', '.join(names)}.", as_json=as_json, names=names)
 
 
 def _number(text: str, option: str, kind: type[int] | type[float]) -> float | None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from longtake.cli.facts import AsJson
+from longtake.terminal.options import AsJson
 
 LONGEST_INPUT = 100_000
 
@@ -20,49 +20,48 @@ def login(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Use a server from now on; without options say which one is used, and as whom.
+    """Use a server from now on; without options, show which server is used, and as which user.
 
-    The token is asked for, checked, and kept in your configuration folder, readable by you alone. LONGTAKE_SERVER and
-    LONGTAKE_TOKEN go before it.
+    The token is asked for, checked, and stored in your configuration folder, readable by you alone. LONGTAKE_SERVER and
+    LONGTAKE_TOKEN override it.
     """
-    from longtake.cli.output import print_json, print_line
-    from longtake.cli.user_server import reach
+    from longtake.cli.server import connect
+    from longtake.terminal.output import print_json, print_line
 
     if server is not None or token is not None:
         _log_in(server, token)
-    with reach() as reached:
-        user = reached.user
+    with connect() as connection:
+        user = connection.user
     if as_json:
-        print_json({"server": reached.url, "user": user, "because": reached.because})
+        print_json({"server": connection.url, "user": user, "because": connection.because})
     else:
-        print_line(f"You are {user} at {reached.url} ({reached.because}).")
+        print_line(f"You are {user} at {connection.url} ({connection.because}).")
 
 
 def logout() -> None:
-    """Forget the server and the token that `longtake login` keeps."""
-    from longtake.cli.login_file import remove_login
-    from longtake.cli.output import print_line
+    """Forget the server and the token that `longtake login` stored."""
+    from longtake.cli.server import remove_login
+    from longtake.terminal.output import print_line
 
     print_line("You are logged out." if remove_login() else "You were not logged in.")
 
 
 def _log_in(server: str | None, token: str | None) -> None:
-    from longtake.cli.login_file import Login, read_login, write_login
-    from longtake.cli.user_server import at_server
+    from longtake.cli.server import Login, connect_to, read_login, write_login
     from longtake.settings.addresses import check_public_url
 
     before = read_login()
     address = server or (before.server if before else "")
     if not address:
-        raise typer.BadParameter("says where to log in", param_hint="--server")
+        raise typer.BadParameter("is missing: name the server to log in to", param_hint="--server")
     try:
         address = check_public_url(address)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--server") from None
     new = Login(address, _read_token(token))
-    # Checked before it is kept: a wrong one must not take the place of one that works.
-    # Tried once, too: whoever types an address wants to hear soon that it is wrong.
-    with at_server(new.server, new.token, "checked", patience=0):
+    # Checked before it is stored, so that a wrong one does not replace one that works.
+    # Tried only once: the person who typed the address wants to know soon that it is wrong.
+    with connect_to(new.server, new.token, "checked", patience=0):
         write_login(new)
 
 

@@ -1,4 +1,4 @@
-"""`longtake`: all commands, and what happens when one fails."""
+"""`longtake`: all commands, and how failures end the process."""
 
 import sys
 from io import TextIOWrapper
@@ -22,16 +22,14 @@ from longtake.cli import (
     workers,
 )
 from longtake.cli import credits as credit_commands
-from longtake.cli.facts import print_health, print_settings, print_version
-from longtake.cli.failures import EXIT_CODES, INTERRUPTED, end_unexpectedly, end_with
-from longtake.cli.figures import print_figures
 from longtake.cli.generate import generate
 from longtake.cli.login import login, logout
 from longtake.cli.models import print_models
-from longtake.cli.processes import serve, worker
-from longtake.cli.sandbox import sandbox
+from longtake.cli.processes import sandbox, serve, worker
+from longtake.cli.status import print_figures, print_health, print_settings, print_version
 from longtake.cli.token import print_token
 from longtake.errors import LongtakeError
+from longtake.terminal.failures import EXIT_CODES, INTERRUPTED, end_unexpectedly, end_with
 
 EPILOG = "Exit codes:\n\n" + "\n\n".join(f"{code}: {meaning}." for code, meaning in EXIT_CODES.items())
 
@@ -72,8 +70,8 @@ app.command("settings")(print_settings)
 app.command("version")(print_version)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(asked: bool) -> None:
+    if asked:
         print_version()
         raise typer.Exit
 
@@ -81,17 +79,17 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def options(
     _version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Take what stands before the command."""
+    """Handle the options before the command."""
 
 
 def main() -> None:
-    """Run the command and end the process with its exit code."""
+    """Run the command and exit with its code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            # A terminal that knows only ASCII gets escapes instead of an error.
+            # A terminal that can only show ASCII gets escapes instead of an error.
             stream.reconfigure(errors="backslashreplace")
     try:
         app()

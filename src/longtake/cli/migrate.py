@@ -1,12 +1,11 @@
 """`longtake migrate up|down|status`."""
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longtake.cli.facts import AsJson
-from longtake.cli.failures import SCHEMA_MISMATCH
+from longtake.terminal.failures import SCHEMA_MISMATCH
+from longtake.terminal.options import AsJson, Yes, confirm
 
 if TYPE_CHECKING:
     from longtake.db.migrate import MigrationStatus
@@ -42,10 +41,10 @@ def up(admin_url: AdminUrl = "", as_json: AsJson = False) -> None:
 
     On SQLite `longtake serve` does this by itself. On PostgreSQL run it once before the new version starts.
     """
-    from longtake.cli.output import print_line
     from longtake.db.migrate import migrate_up
     from longtake.db.urls import is_sqlite
     from longtake.server.open_database import patiently, set_up
+    from longtake.terminal.output import print_line
 
     settings = _settings()
     made = set_up(settings, admin_url)
@@ -63,7 +62,7 @@ def up(admin_url: AdminUrl = "", as_json: AsJson = False) -> None:
 @app.command()
 def down(
     to: Annotated[str, typer.Argument(help="The migration to go back to; `base` removes all tables.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Undo migrations. What the removed tables and columns hold is lost."""
@@ -73,10 +72,7 @@ def down(
     from longtake.server.open_database import patiently
 
     url = _settings().database_url
-    if not yes:
-        if not sys.stdin.isatty():
-            raise typer.BadParameter("this deletes data: say --yes if you mean it.", param_hint="--yes")
-        typer.confirm(f"Go back to {to}? What the removed tables and columns hold is lost.", abort=True)
+    confirm(f"Go back to {to}? What the removed tables and columns hold is lost.", yes=yes)
     try:
         status = patiently(lambda address: migrate_down(address, to), url)
     except CommandError as error:
@@ -86,7 +82,7 @@ def down(
 
 @app.command()
 def status(as_json: AsJson = False) -> None:
-    """Say which migrations the database has and which are missing; exit code 4 if any is."""
+    """Show which migrations the database has and which are missing; exit code 4 if any is missing."""
     from longtake.server.open_database import schema_status
 
     found = schema_status(_settings())
@@ -105,7 +101,7 @@ def _settings() -> "Settings":
 
 
 def _report(status: "MigrationStatus", *, as_json: bool, **further: object) -> None:
-    from longtake.cli.output import print_json, print_line
+    from longtake.terminal.output import print_json, print_line
 
     if as_json:
         facts = {"current": status.current, "latest": status.latest, "pending": status.pending}

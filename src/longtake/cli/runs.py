@@ -1,22 +1,20 @@
-"""`longtake runs …`: one's runs of scene images, on the server one uses."""
+"""`longtake runs …`: the user's runs of scene images, and figures for operators."""
 
 from typing import Annotated, Any
 
 import typer
 
-from longtake.cli.deletion import Yes
-from longtake.cli.facts import AsJson
-from longtake.cli.failures import REFUSED
-from longtake.cli.runs_operators import figures
+from longtake.terminal.failures import REFUSED
+from longtake.terminal.options import AsJson, Yes
 
-app = typer.Typer(help="Make, watch and see runs of scene images.", no_args_is_help=True)
+app = typer.Typer(help="Create, watch and list runs of scene images.", no_args_is_help=True)
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The run's id.")]
 Ids = Annotated[list[str], typer.Argument(metavar="ID", help="One or more run ids.")]
 HINTS = {
-    "NOT_FOUND": "`longtake runs list` lists yours.",
-    "REQUEST_INVALID": "`longtake runs list` shows whole ids; --help what else there is.",
-    "STATE_CONFLICT": "`longtake runs show ID` shows how far it is; `longtake runs cancel ID` ends what is under way.",
+    "NOT_FOUND": "`longtake runs list` lists your runs.",
+    "REQUEST_INVALID": "`longtake runs list` shows whole ids; --help shows the options.",
+    "STATE_CONFLICT": "`longtake runs show ID` shows its progress; `longtake runs cancel ID` ends unfinished images.",
 }
 TITLE_SHOWN = 40
 
@@ -24,17 +22,19 @@ TITLE_SHOWN = 40
 @app.command()
 def create(
     prompts: Annotated[list[str], typer.Argument(metavar="PROMPT", help="3, 5, 7 or 10 of them, one for each scene.")],
-    title: Annotated[str | None, typer.Option(help="What people shall read.")] = None,
-    model: Annotated[str | None, typer.Option(help="An image model that answers at once; else the first.")] = None,
+    title: Annotated[str | None, typer.Option(help="A title for people.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="An image model that answers at once; without it the first.")
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Watch until all images are there.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Make a run, queue its images, and watch it."""
-    from longtake.cli.user_server import reach
+    """Create a run, queue its images, and watch it."""
+    from longtake.cli.server import connect
 
-    with reach() as reached:
-        run = reached.paid(lambda: reached.client.runs.create(prompts, title=title, model=model, advance=True))
-        _go_on(reached.client, run, wait=wait or reached.embedded, as_json=as_json)
+    with connect() as server:
+        run = server.with_credits(lambda: server.client.runs.create(prompts, title=title, model=model, advance=True))
+        _watch_and_print(server.client, run, wait=wait or server.embedded, as_json=as_json)
 
 
 @app.command("list")
@@ -44,11 +44,11 @@ def list_runs(
     as_json: AsJson = False,
 ) -> None:
     """List runs, the newest first."""
-    from longtake.cli.output import age, print_json, print_note, print_table
-    from longtake.cli.user_server import reach
+    from longtake.cli.server import connect
+    from longtake.terminal.output import age, print_json, print_more, print_table
 
-    with reach(HINTS) as reached:
-        found = reached.client.runs.list(before=before, limit=limit)
+    with connect(HINTS) as server:
+        found = server.client.runs.list(before=before, limit=limit)
     if as_json:
         print_json(found)
         return
@@ -65,18 +65,17 @@ def list_runs(
         cut=("title",),
         spare=("credits", "title"),
     )  # fmt: skip
-    if found["next"]:
-        print_note(f"There are more: add --before {found['next']}")
+    print_more(found)
 
 
 @app.command()
 def show(run_id: Id, as_json: AsJson = False) -> None:
     """Show one run with each of its scenes."""
-    from longtake.cli.output import print_json
-    from longtake.cli.user_server import reach
+    from longtake.cli.server import connect
+    from longtake.terminal.output import print_json
 
-    with reach(HINTS) as reached:
-        run = reached.client.runs.get(run_id)
+    with connect(HINTS) as server:
+        run = server.client.runs.get(run_id)
     if as_json:
         print_json(run)
     else:
@@ -85,11 +84,11 @@ def show(run_id: Id, as_json: AsJson = False) -> None:
 
 @app.command()
 def watch(run_id: Id, as_json: AsJson = False) -> None:
-    """Show how a run gets on, live, until nothing of it is under way."""
-    from longtake.cli.user_server import reach
+    """Show the progress of a run until all its queued images have ended."""
+    from longtake.cli.server import connect
 
-    with reach(HINTS) as reached:
-        _go_on(reached.client, reached.client.runs.get(run_id), wait=True, as_json=as_json)
+    with connect(HINTS) as server:
+        _watch_and_print(server.client, server.client.runs.get(run_id), wait=True, as_json=as_json)
 
 
 @app.command()
@@ -98,14 +97,14 @@ def advance(
     failed: Annotated[bool, typer.Option("--failed", help="Also scenes that failed before.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Queue the images of a run that are missing. Twice is as good as once."""
-    from longtake.cli.output import print_json, print_line
-    from longtake.cli.user_server import reach
+    """Queue the missing images of a run. Twice changes nothing."""
+    from longtake.cli.server import connect
+    from longtake.terminal.output import print_json, print_line
 
-    with reach(HINTS) as reached:
-        done = reached.paid(lambda: reached.client.runs.advance(run_id, failed=failed))
-        if reached.embedded:
-            _go_on(reached.client, done["run"], wait=True, as_json=as_json)
+    with connect(HINTS) as server:
+        done = server.with_credits(lambda: server.client.runs.advance(run_id, failed=failed))
+        if server.embedded:
+            _watch_and_print(server.client, done["run"], wait=True, as_json=as_json)
             return
     if as_json:
         print_json(done)
@@ -117,26 +116,26 @@ def advance(
 def regenerate(
     run_id: Id,
     number: Annotated[int, typer.Argument(metavar="SCENE", min=1, max=100, help="The scene's number.")],
-    prompt: Annotated[str | None, typer.Option(help="Other words for it; else the same again.")] = None,
+    prompt: Annotated[str | None, typer.Option(help="A new prompt; without it the same one.")] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Watch until the image is there.")] = True,
     as_json: AsJson = False,
 ) -> None:
     """Make one scene again; its image stays until the new one is there."""
-    from longtake.cli.user_server import reach
+    from longtake.cli.server import connect
 
-    with reach(HINTS) as reached:
-        run = reached.paid(lambda: reached.client.runs.regenerate(run_id, number, prompt=prompt))
-        _go_on(reached.client, run, wait=wait or reached.embedded, as_json=as_json)
+    with connect(HINTS) as server:
+        run = server.with_credits(lambda: server.client.runs.regenerate(run_id, number, prompt=prompt))
+        _watch_and_print(server.client, run, wait=wait or server.embedded, as_json=as_json)
 
 
 @app.command()
 def cancel(run_id: Id, as_json: AsJson = False) -> None:
-    """End what is under way of a run; its credits come back, and images that are there stay."""
-    from longtake.cli.output import print_json, print_line
-    from longtake.cli.user_server import reach
+    """Cancel the unfinished images of a run; their credits are returned, and finished images stay."""
+    from longtake.cli.server import connect
+    from longtake.terminal.output import print_json, print_line
 
-    with reach(HINTS) as reached:
-        run = reached.client.runs.cancel(run_id)
+    with connect(HINTS) as server:
+        run = server.client.runs.cancel(run_id)
     if as_json:
         print_json(run)
     else:
@@ -145,23 +144,46 @@ def cancel(run_id: Id, as_json: AsJson = False) -> None:
 
 @app.command()
 def delete(run_ids: Ids, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Delete runs of which nothing is under way, with their images. Credits stay as they are."""
-    from longtake.cli.deletion import confirm_deletion, delete_each
-    from longtake.cli.user_server import reach
+    """Delete runs with their images; none may be unfinished. Credits stay as they are."""
+    from longtake.cli.server import connect
+    from longtake.terminal.options import confirm_deletion, delete_each
 
     known = list(dict.fromkeys(run_ids))
     confirm_deletion(known, "run", "Images go as well.", yes=yes)
-    with reach(HINTS) as reached:
-        delete_each(known, reached.client.runs.delete, as_json=as_json)
+    with connect(HINTS) as server:
+        delete_each(known, server.client.runs.delete, as_json=as_json)
 
 
-app.command()(figures)
+@app.command()
+def figures(as_json: AsJson = False) -> None:
+    """Show the queue of scene images by status; of the last 24 hours how long they took, where, how many failed."""
+    from longtake.cli.operator_access import ask
+    from longtake.terminal.output import print_facts, print_json
+
+    found = ask("runs.figures")
+    if as_json:
+        print_json(found)
+        return
+    lately = found["last_24_hours"]
+    failure, mean = lately["failure_rate"], lately["mean_seconds"]
+    print_facts(
+        {
+            **{f"{status} images": f"{number:,}" for status, number in found["queue"].items()},
+            "completed in 24 hours": f"{lately['completed']:,}",
+            "failed in 24 hours": f"{lately['failed']:,}",
+            "failure rate": "–" if failure is None else f"{100 * failure:.1f} %",
+            "mean of an image": "–" if mean is None else f"{mean:,.1f} s",
+            "of which provider": _milliseconds(lately["mean_provider_ms"]),
+            "of which storage": _milliseconds(lately["mean_storage_ms"]),
+            "all of a try": _milliseconds(lately["mean_total_ms"]),
+        }
+    )
 
 
-def _go_on(client: Any, run: Any, *, wait: bool, as_json: bool) -> None:
-    """Watch the run if that is wanted, print it, and end with 1 where an image that was wanted is missing."""
-    from longtake.cli.output import print_json, print_line
+def _watch_and_print(client: Any, run: Any, *, wait: bool, as_json: bool) -> None:
+    """Watch the run if `wait`, print it, and exit with 1 if an image that was waited for failed."""
     from longtake.cli.run_progress import watch_run
+    from longtake.terminal.output import print_json, print_line
 
     if wait and run["status"] == "generating":
         run = watch_run(client, run["id"])
@@ -178,13 +200,17 @@ def _go_on(client: Any, run: Any, *, wait: bool, as_json: bool) -> None:
 def _print_run(run: Any) -> None:
     from datetime import UTC, datetime
 
-    from longtake.cli.output import age, print_facts, print_table
     from longtake.cli.run_progress import describe_run, describe_scene
+    from longtake.terminal.output import age, print_facts, print_table
 
     now = datetime.now(UTC)
     facts = {name: run[name] for name in ("id", "title", "model", "status")}
-    told = {"created": age(run["created_at"]), "so far": describe_run(run, now), "credits": run["credits"]["charged"]}
-    print_facts(facts | told)
+    progress = {
+        "created": age(run["created_at"]),
+        "so far": describe_run(run, now),
+        "credits": run["credits"]["charged"],
+    }
+    print_facts(facts | progress)
     print_table(
         ("scene", "asset", "prompt", "state"),
         [
@@ -195,3 +221,7 @@ def _print_run(run: Any) -> None:
         cut=("prompt", "state"),
         spare=("prompt",),
     )
+
+
+def _milliseconds(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.0f} ms"

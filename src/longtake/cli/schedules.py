@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from longtake.cli.facts import AsJson
+from longtake.terminal.options import AsJson
 
-app = typer.Typer(help="See, run and pause what runs by the clock.", no_args_is_help=True)
+app = typer.Typer(help="List, run, pause and resume schedules.", no_args_is_help=True)
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME", help="One or more schedules.")]
 
@@ -16,7 +16,7 @@ Names = Annotated[list[str], typer.Argument(metavar="NAME", help="One or more sc
 def list_schedules(as_json: AsJson = False) -> None:
     """List schedules with their last and next time."""
     from longtake.cli.operator_access import ask
-    from longtake.cli.output import age, print_json, print_table
+    from longtake.terminal.output import age, print_json, print_table
 
     found = ask("schedules.list")
     if as_json:
@@ -37,9 +37,9 @@ def list_schedules(as_json: AsJson = False) -> None:
 
 @app.command()
 def run(name: Annotated[str, typer.Argument(help="The schedule.")], as_json: AsJson = False) -> None:
-    """Enqueue a schedule's job now, besides its rhythm."""
+    """Enqueue a schedule's job now, in addition to its regular times."""
     from longtake.cli.operator_access import ask
-    from longtake.cli.output import print_json, print_line
+    from longtake.terminal.output import print_json, print_line
 
     result = ask("schedules.run", name=name)
     if as_json:
@@ -52,25 +52,21 @@ def run(name: Annotated[str, typer.Argument(help="The schedule.")], as_json: AsJ
 
 @app.command()
 def pause(names: Names, as_json: AsJson = False) -> None:
-    """Stop schedules; a job that one of them has enqueued goes on."""
-    from longtake.cli.operator_access import ask
-    from longtake.cli.output import print_json, print_line
+    """Pause schedules; jobs that are already enqueued go on."""
+    from longtake.cli.operator_access import change
 
-    result = ask("schedules.pause", names=names)
-    print_json(result) if as_json else print_line(f"Paused: {', '.join(names)}.")
+    change("schedules.pause", f"Paused: {', '.join(names)}.", as_json=as_json, names=names)
 
 
 @app.command()
 def resume(names: Names, as_json: AsJson = False) -> None:
-    """Let schedules go on; one whose time has passed in between runs once."""
-    from longtake.cli.operator_access import ask
-    from longtake.cli.output import print_json, print_line
+    """Resume schedules; one whose time has passed meanwhile runs once."""
+    from longtake.cli.operator_access import change
 
-    result = ask("schedules.resume", names=names)
-    print_json(result) if as_json else print_line(f"Resumed: {', '.join(names)}.")
+    change("schedules.resume", f"Resumed: {', '.join(names)}.", as_json=as_json, names=names)
 
 
 def _rhythm(schedule: Mapping[str, Any]) -> str:
-    from longtake.cli.output import duration
+    from longtake.terminal.output import duration
 
     return str(schedule["cron"] or f"every {duration(schedule['every_seconds'])}")

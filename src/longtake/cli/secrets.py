@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from longtake.cli.facts import AsJson
+from longtake.terminal.options import AsJson
 
-app = typer.Typer(help="Keep keys of providers, encrypted, in the database.", no_args_is_help=True)
+app = typer.Typer(help="Store keys of providers, encrypted, in the database.", no_args_is_help=True)
 
 LONGEST_INPUT = 100_000
 
@@ -19,19 +19,23 @@ def set_secret(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Keep a secret, encrypted. Its value is asked for or read from standard input; arguments can be seen by others."""
-    from longtake.cli.operator_access import ask
-    from longtake.cli.output import print_json, print_line
+    """Store a secret, encrypted. Its value is asked for or read from standard input: others can see arguments."""
+    from longtake.cli.operator_access import change
 
-    result = ask("secrets.set", name=name, value=_read_value(name))
-    print_json(result) if as_json else print_line(f"{name} is stored; running processes know it within 5 seconds.")
+    change(
+        "secrets.set",
+        f"{name} is stored; running processes know it within 5 seconds.",
+        as_json=as_json,
+        name=name,
+        value=_read_value(name),
+    )
 
 
 @app.command("list")
 def list_secrets(as_json: AsJson = False) -> None:
     """List which secrets are stored, and when each was changed; never what they are."""
     from longtake.cli.operator_access import ask
-    from longtake.cli.output import age, print_json, print_table
+    from longtake.terminal.output import age, print_json, print_table
 
     found = ask("secrets.list")
     if as_json:
@@ -46,25 +50,23 @@ def list_secrets(as_json: AsJson = False) -> None:
 
 @app.command()
 def remove(name: Annotated[str, typer.Argument(metavar="NAME", help="The secret.")], as_json: AsJson = False) -> None:
-    """Forget a stored secret, also one that cannot be opened any more."""
-    from longtake.cli.operator_access import ask
-    from longtake.cli.output import print_json, print_line
+    """Delete a stored secret, even one that can no longer be decrypted."""
+    from longtake.cli.operator_access import change
 
-    result = ask("secrets.remove", name=name)
-    print_json(result) if as_json else print_line(f"Removed: {name}.")
+    change("secrets.remove", f"Removed: {name}.", as_json=as_json, name=name)
 
 
 @app.command()
 def rotate(as_json: AsJson = False) -> None:
     """Encrypt all stored secrets with the first key of LONGTAKE_MASTER_KEY."""
     from longtake.cli.operator_access import ask
-    from longtake.cli.output import print_json, print_line
+    from longtake.terminal.output import print_json, print_line
 
     result = ask("secrets.rotate")
     if as_json:
         print_json(result)
     elif result["rotated"]:
-        print_line(f"Encrypted anew: {', '.join(result['rotated'])}.")
+        print_line(f"Encrypted again: {', '.join(result['rotated'])}.")
     else:
         print_line("All secrets are encrypted with the first key already.")
 

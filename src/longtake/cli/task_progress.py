@@ -1,29 +1,27 @@
-"""Waiting for tasks: bars that move on a terminal, plain lines elsewhere; always where errors are said."""
+"""Progress of tasks on standard error: live bars on a terminal, plain lines elsewhere."""
 
 import sys
-import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from rich.console import Console, RenderableType
-from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from longtake.capabilities.generation.progress import Progress, progress
-from longtake.cli.output import clean, duration, print_note
-from longtake.cli.task_ids import short
+from longtake.cli.server import ServerConnection
+from longtake.cli.short_ids import short
 from longtake.client import Client, Task
+from longtake.terminal.output import clean, duration, print_json, print_line, print_note
+from longtake.terminal.progress import BAR_WIDTH, live_view
 
 FRAMES_PER_SECOND = 8
-BAR_WIDTH = 30
-#: A plain line is worth printing again when so much more is done.
+#: A plain line is printed again after so much more progress.
 STEP_PERCENT = 10
 
 
 def follow(client: Client, task_ids: Sequence[str]) -> list[Task]:
-    """Show the tasks until all have ended, and return them as they ended, in the same order."""
+    """Show the tasks until all have ended; return the ended tasks in the same order."""
     seen: dict[str, Task] = {}
     if sys.stderr.isatty():
         _with_bars(client, task_ids, seen)
@@ -32,12 +30,30 @@ def follow(client: Client, task_ids: Sequence[str]) -> list[Task]:
     return [seen[task_id] for task_id in dict.fromkeys(task_ids)]
 
 
+def print_interrupted(server: ServerConnection, task_ids: Sequence[str]) -> None:
+    """Say that the tasks go on, and how to follow them again."""
+    if not task_ids:
+        print_note("If the server accepted the task, `longtake tasks list` shows it.")
+        return
+    when = "with the next command" if server.embedded else "without this command"
+    print_note(f"The work goes on {when}: `longtake tasks follow {' '.join(task_ids)}`.")
+
+
+def print_started(server: ServerConnection, task: Task, *, as_json: bool) -> None:
+    """Print a task that is not waited for, and how to wait for it."""
+    print_json(task) if as_json else print_line(task["id"])
+    if server.embedded:
+        print_note(f"No server runs here between commands: `longtake tasks follow {task['id']}` goes on with it.")
+    elif not as_json:
+        print_note(f"`longtake tasks follow {task['id']}` waits for it.")
+
+
 def progress_of(task: Task, now: datetime) -> Progress:
-    """Return how far a task probably is at this moment, also between two answers of the server."""
-    begun = now if task.get("queue") else datetime.fromisoformat(task["started_at"] or task["created_at"])
+    """Return the estimated progress of a task at this moment, also between two answers of the server."""
+    started = now if task.get("queue") else datetime.fromisoformat(task["started_at"] or task["created_at"])
     usual = task.get("usual")
     return progress(
-        (now - begun).total_seconds(),
+        (now - started).total_seconds(),
         usual["median_seconds"] if usual else None,
         usual["p95_seconds"] if usual else None,
         task["progress"],
@@ -45,7 +61,7 @@ def progress_of(task: Task, now: datetime) -> Progress:
 
 
 def describe(task: Task, now: datetime) -> str:
-    """Return in words what is going on with a task."""
+    """Return the state of a task in words."""
     if task["ended_at"] is not None:
         return task["status"]
     if retry := task.get("retry"):
@@ -66,41 +82,36 @@ def describe(task: Task, now: datetime) -> str:
 
 
 def _with_lines(client: Client, task_ids: Sequence[str], seen: dict[str, Task]) -> None:
-    said: dict[str, str] = {}
+    printed: dict[str, str] = {}
     for task in client.follow(*task_ids):
         seen[task["id"]] = task
         done = task["progress"] if task["ended_at"] is None else None
         step = "" if done is None else f" {int(done * 100) // STEP_PERCENT * STEP_PERCENT} %"
-        # What goes well needs no more words than how far it is.
-        told = task["ended_at"] is None and (task["status"] != "running" or task["trouble"] or task.get("retry"))
-        waiting = f", {describe(task, datetime.now(UTC))}" if told else ""
+        # A task that runs normally needs no description beside its progress.
+        explain = task["ended_at"] is None and (task["status"] != "running" or task["trouble"] or task.get("retry"))
+        waiting = f", {describe(task, datetime.now(UTC))}" if explain else ""
         line = f"{short(task['id'])} {task['status']}{step}{waiting}"
-        if said.get(task["id"]) != line:
-            said[task["id"]] = line
+        if printed.get(task["id"]) != line:
+            printed[task["id"]] = line
             print_note(line)
 
 
 def _with_bars(client: Client, task_ids: Sequence[str], seen: dict[str, Task]) -> None:
-    lock = threading.Lock()
-
-    def picture() -> RenderableType:
-        with lock:
-            return _bars(list(seen.values()), datetime.now(UTC))
-
-    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-    with Live(get_renderable=picture, console=console, refresh_per_second=FRAMES_PER_SECOND):
+    nothing_yet: list[Task] = []
+    with live_view(_bars, nothing_yet, frames_per_second=FRAMES_PER_SECOND) as show:
         for task in client.follow(*task_ids):
-            with lock:
-                seen[task["id"]] = task
+            seen[task["id"]] = task
+            show(list(seen.values()))
 
 
-def _bars(tasks: Sequence[Task], now: datetime) -> Table:
+def _bars(tasks: Sequence[Task]) -> Table:
+    now = datetime.now(UTC)
     table = Table.grid(padding=(0, 1))
     for task in tasks:
         ended = task["ended_at"] is not None
         fraction = progress_of(task, now).fraction
         done = 1.0 if task["status"] == "completed" else 0.0 if ended else fraction
-        # Where nobody can say how far it is, the bar only shows that something goes on.
+        # Without an estimate the bar only pulses.
         bar = ProgressBar(1.0 if done is not None else None, done or 0.0, width=BAR_WIDTH, pulse=done is None)
         percent = "" if done is None else f"{done * 100:3.0f} %"
         table.add_row(short(task["id"]), bar, percent, Text(clean(describe(task, now)), overflow="ellipsis"))

@@ -1,17 +1,16 @@
-"""`longtake tasks list|show|follow|cancel|retry|delete`: one's own tasks, on the server one uses."""
+"""`longtake tasks list|show|follow|cancel|retry|delete`: the user's tasks."""
 
 from typing import Annotated, Any
 
 import typer
 
-from longtake.cli.deletion import Yes
-from longtake.cli.facts import AsJson
 from longtake.cli.generate import Output
+from longtake.terminal.options import AsJson, Yes
 
 app = typer.Typer(help="See, follow, cancel, retry and delete your tasks.", no_args_is_help=True)
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="The task's id, or how it ends.")]
-Ids = Annotated[list[str], typer.Argument(metavar="ID", help="One or more task ids, or how they end.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="The task's id, or the end of it.")]
+Ids = Annotated[list[str], typer.Argument(metavar="ID", help="One or more task ids, or the ends of them.")]
 PROMPT_SHOWN = 60
 DELETE_HINTS = {"STATE_CONFLICT": "`longtake tasks cancel ID` ends one that waits or runs; then it can be deleted."}
 
@@ -29,12 +28,12 @@ def list_tasks(
     as_json: AsJson = False,
 ) -> None:
     """List tasks, the newest first."""
-    from longtake.cli.output import age, on_terminal, print_json, print_note, print_table
-    from longtake.cli.task_ids import short
-    from longtake.cli.user_server import reach
+    from longtake.cli.server import connect
+    from longtake.cli.short_ids import short
+    from longtake.terminal.output import age, on_terminal, print_json, print_more, print_table
 
-    with reach() as reached:
-        found = reached.client.tasks.list(status=status or [], type=kind, model=model, before=before, limit=limit)
+    with connect() as server:
+        found = server.client.tasks.list(status=status or [], type=kind, model=model, before=before, limit=limit)
     if as_json:
         print_json(found)
         return
@@ -51,23 +50,22 @@ def list_tasks(
         cut=("prompt",),
         spare=("credits", "model"),
     )  # fmt: skip
-    if found["next"]:
-        print_note(f"There are more: add --before {found['next']}")
+    print_more(found)
 
 
 @app.command()
 def show(task_id: Id, as_json: AsJson = False) -> None:
-    """Show one task with all that is known of it."""
+    """Show all details of one task."""
     from datetime import UTC, datetime
 
-    from longtake.cli.output import age, print_facts, print_json
     from longtake.cli.results import code_in_words
-    from longtake.cli.task_ids import whole_id
+    from longtake.cli.server import connect
+    from longtake.cli.short_ids import whole_id
     from longtake.cli.task_progress import describe
-    from longtake.cli.user_server import reach
+    from longtake.terminal.output import age, print_facts, print_json
 
-    with reach() as reached:
-        task = reached.client.tasks.get(whole_id(reached.client, task_id))
+    with connect() as server:
+        task = server.client.tasks.get(whole_id(server.client, task_id))
     if as_json:
         print_json(task)
         return
@@ -92,34 +90,34 @@ def show(task_id: Id, as_json: AsJson = False) -> None:
 @app.command()
 def follow(task_ids: Ids, output: Output = None, as_json: AsJson = False) -> None:
     """Wait for tasks as `longtake generate` does, and download what they made."""
-    from longtake.cli.generate import tell_interrupted, wait_for
     from longtake.cli.results import check_output, finish
-    from longtake.cli.task_ids import whole_ids
-    from longtake.cli.user_server import reach
+    from longtake.cli.server import connect
+    from longtake.cli.short_ids import whole_ids
+    from longtake.cli.task_progress import follow, print_interrupted
     from longtake.client import ServerUnreachable
 
     check_output(output)
-    with reach() as reached:
-        # A wrong id is refused before anybody waits.
-        tasks = [reached.client.tasks.get(task_id) for task_id in whole_ids(reached.client, task_ids)]
+    with connect() as server:
+        # A wrong id is refused before the waiting starts.
+        tasks = [server.client.tasks.get(task_id) for task_id in whole_ids(server.client, task_ids)]
         try:
-            finish(reached.client, wait_for(reached, tasks), output, as_json=as_json)
+            finish(server.client, follow(server.client, [task["id"] for task in tasks]), output, as_json=as_json)
         except (KeyboardInterrupt, ServerUnreachable):
-            tell_interrupted(reached, [task["id"] for task in tasks])
+            print_interrupted(server, [task["id"] for task in tasks])
             raise
 
 
 @app.command()
 def cancel(task_ids: Ids, as_json: AsJson = False) -> None:
-    """End tasks now; their credits come back. One that was cancelled stays so; one that ended otherwise is refused."""
-    from longtake.cli.output import print_json, print_line
-    from longtake.cli.task_ids import whole_ids
-    from longtake.cli.user_server import reach
+    """Cancel tasks; their credits are returned. A cancelled task stays so; one that ended otherwise is refused."""
+    from longtake.cli.server import connect
+    from longtake.cli.short_ids import whole_ids
+    from longtake.terminal.output import print_json, print_line
 
     cancelled: list[Any] = []
-    with reach() as reached:
-        for task_id in whole_ids(reached.client, task_ids):
-            cancelled.append(reached.client.tasks.cancel(task_id))
+    with connect() as server:
+        for task_id in whole_ids(server.client, task_ids):
+            cancelled.append(server.client.tasks.cancel(task_id))
             if not as_json:
                 print_line(f"Cancelled: {task_id}.")
     if as_json:
@@ -128,25 +126,25 @@ def cancel(task_ids: Ids, as_json: AsJson = False) -> None:
 
 @app.command()
 def retry(task_id: Id, as_json: AsJson = False) -> None:
-    """Make a new task of one that failed or was cancelled, and print its id."""
-    from longtake.cli.generate import tell_begun
-    from longtake.cli.task_ids import whole_id
-    from longtake.cli.user_server import reach
+    """Start a new task like one that failed or was cancelled, and print its id."""
+    from longtake.cli.server import connect
+    from longtake.cli.short_ids import whole_id
+    from longtake.cli.task_progress import print_started
 
-    with reach() as reached:
-        known = whole_id(reached.client, task_id)
-        task = reached.paid(lambda: reached.client.tasks.retry(known))
-        tell_begun(reached, task, as_json=as_json)
+    with connect() as server:
+        known = whole_id(server.client, task_id)
+        task = server.with_credits(lambda: server.client.tasks.retry(known))
+        print_started(server, task, as_json=as_json)
 
 
 @app.command()
 def delete(task_ids: Ids, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete tasks that have ended, with their messages, their results and their files. Credits stay as they are."""
-    from longtake.cli.deletion import confirm_deletion, delete_each
-    from longtake.cli.task_ids import whole_ids
-    from longtake.cli.user_server import reach
+    from longtake.cli.server import connect
+    from longtake.cli.short_ids import whole_ids
+    from longtake.terminal.options import confirm_deletion, delete_each
 
-    with reach(DELETE_HINTS) as reached:
-        known = whole_ids(reached.client, task_ids)
+    with connect(DELETE_HINTS) as server:
+        known = whole_ids(server.client, task_ids)
         confirm_deletion(known, "task", "Messages, results and files go as well.", yes=yes)
-        delete_each(known, reached.client.tasks.delete, as_json=as_json)
+        delete_each(known, server.client.tasks.delete, as_json=as_json)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longtake.cli.facts import AsJson
+from longtake.terminal.options import AsJson
 
 if TYPE_CHECKING:
     from longtake.settings import Settings
@@ -21,11 +21,11 @@ def print_token(
 ) -> None:
     """Print a token for the HTTP API, signed with this machine's secret or with LONGTAKE_JWT_SECRET.
 
-    Where tokens come from somebody else (LONGTAKE_JWT_JWKS) none is made here.
+    Where LONGTAKE_JWT_JWKS names another issuer, none is made here.
     """
-    from longtake.cli.output import print_json, print_line
     from longtake.services.accounts.caller import LONGEST_USER_ID, is_user_id
     from longtake.settings import load_settings
+    from longtake.terminal.output import print_json, print_line
 
     if role not in ROLES:
         raise typer.BadParameter(f"must be one of {', '.join(ROLES)}", param_hint="--role")
@@ -36,7 +36,7 @@ def print_token(
 
 
 def make_token(settings: "Settings", user: str, role: str, hours: float) -> str:
-    """Return a token that this machine's server believes; raises TokensElsewhere where they are not made here."""
+    """Return a token that this machine's server accepts; raise TokensElsewhere if another issuer signs tokens."""
     from datetime import timedelta
 
     from longtake.clock import SystemClock
@@ -45,7 +45,7 @@ def make_token(settings: "Settings", user: str, role: str, hours: float) -> str:
     from longtake.services.vault.root import RootSecret
 
     if settings.jwt_jwks:
-        raise TokensElsewhere("Tokens are signed by whoever publishes the keys of LONGTAKE_JWT_JWKS.")
+        raise TokensElsewhere("Tokens are signed by the issuer whose keys LONGTAKE_JWT_JWKS names.")
     root = RootSecret.of(settings)
     return mint(
         token_secret(settings, lambda: root.derive("tokens")),

@@ -5,21 +5,21 @@ from typing import Any
 
 import typer
 
-from longtake.cli.facts import AsJson
+from longtake.terminal.options import AsJson
 
-app = typer.Typer(help="See who works.", no_args_is_help=True)
+app = typer.Typer(help="List workers.", no_args_is_help=True)
 
 
 @app.callback()
 def workers() -> None:
-    """See who works."""
+    """List workers."""
 
 
 @app.command("list")
 def list_workers(as_json: AsJson = False) -> None:
     """List the workers with what each runs, and how long its lease lasts."""
     from longtake.cli.operator_access import ask
-    from longtake.cli.output import age, print_json, print_table
+    from longtake.terminal.output import age, print_json, print_table
 
     found = ask("workers.list")
     if as_json:

@@ -1,17 +1,16 @@
-"""The client for Python programs: the same verbs as the HTTP API, with an event loop or without.
+"""The client for Python programs: the verbs of the HTTP API, for programs with or without an event loop.
 
-Names are imported when first used: a program without an event loop need not wait for aiohttp.
+Names are imported on first use, so that a program without an event loop does not load aiohttp.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from longtake.client.asynchronous import AsyncClient
-    from longtake.client.failures import DownloadFailed, LongtakeApiError, ServerUnreachable
-    from longtake.client.run_shapes import Run
-    from longtake.client.shapes import Asset, Balance, Event, Me, Model, Snapshot, Task, TaskPage
-    from longtake.client.synchronous import Client
+    from longtake.client._async.client import AsyncClient
+    from longtake.client._sync.client import Client
+    from longtake.client.errors import DownloadFailed, LongtakeApiError, ServerUnreachable
+    from longtake.client.shapes import Asset, Balance, Event, Me, Model, Run, Snapshot, Task, TaskPage
 
 __all__ = [
     "Asset",
@@ -31,11 +30,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "asynchronous": ("AsyncClient",),
-    "synchronous": ("Client",),
-    "failures": ("DownloadFailed", "LongtakeApiError", "ServerUnreachable"),
-    "run_shapes": ("Run",),
-    "shapes": ("Asset", "Balance", "Event", "Me", "Model", "Snapshot", "Task", "TaskPage"),
+    "_async.client": ("AsyncClient",),
+    "_sync.client": ("Client",),
+    "errors": ("DownloadFailed", "LongtakeApiError", "ServerUnreachable"),
+    "shapes": ("Asset", "Balance", "Event", "Me", "Model", "Run", "Snapshot", "Task", "TaskPage"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

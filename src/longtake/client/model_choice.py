@@ -1,10 +1,10 @@
-"""Which model makes it, when the caller leaves that open."""
+"""Picks a model when the caller names none."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from longtake.client.failures import LongtakeApiError
+from longtake.client.errors import LongtakeApiError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,22 +13,23 @@ if TYPE_CHECKING:
 
 
 def choose_model(models: Sequence[Model], kind: str | None, name: str | None, references: int) -> tuple[str, str]:
-    """Return what is made and by which model: the one of this name, or the first that can be used for it."""
+    """Return type and model: the named model, or the first usable one for the type and number of reference images."""
     if name is not None:
-        # One that the server does not know is for the server to refuse, in its own words.
+        # The server refuses a name it does not know, in its own words.
         known = next((model["type"] for model in models if model["name"] == name), "image")
         return kind or known, name
-    wanted = kind or "image"
-    fitting = [model for model in models if model["type"] == wanted and _takes(model, references)]
+    task_type = kind or "image"
+    inputs = f" with {references} reference images" if references else ""
+    fitting = [model for model in models if model["type"] == task_type and _takes(model, references)]
     usable = next((model["name"] for model in fitting if model["available"]), None)
     if usable is None:
         raise LongtakeApiError(
-            f"No model for {wanted}s{f' with {references} reference images' if references else ''} can be used here.",
+            f"No model for {task_type}s{inputs} is available on this server.",
             code="PROVIDER_NOT_CONFIGURED" if fitting else "MODEL_UNKNOWN",
-            hint=_keys(fitting) if fitting else "GET /v1/models lists what there is.",
+            hint=_keys(fitting) if fitting else "GET /v1/models lists all models.",
             facts={"models": [model["name"] for model in fitting]},
         )
-    return wanted, usable
+    return task_type, usable
 
 
 def _takes(model: Model, references: int) -> bool:
@@ -37,4 +38,4 @@ def _takes(model: Model, references: int) -> bool:
 
 def _keys(models: Sequence[Model]) -> str:
     providers = sorted({model["provider"] for model in models})
-    return f"Whoever runs the server has to set a key of a provider: {', '.join(providers)}."
+    return f"The server's operator must set a provider's key: {', '.join(providers)}."

@@ -1,4 +1,4 @@
-"""What the server answers, in the words of the HTTP API. Further members may come with a newer server."""
+"""The server's answers, with the names of the HTTP API. A newer server may add members."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 
 class Asset(TypedDict):
-    """A media file: a result, a reference image, or one that was brought in. Addresses work for minutes."""
+    """A media file: a result, a reference image, or an imported file. Its addresses work for minutes."""
 
     id: str
     task_id: str | None
@@ -41,14 +41,14 @@ class AssetPage(TypedDict):
 
 
 class TaskFailure(TypedDict):
-    """Why a task has no result, or what keeps it waiting."""
+    """Why a task has no result, or why it is waiting."""
 
     code: str
     message: str | None
 
 
 class Estimate(TypedDict):
-    """How far a task is, and on what that is based."""
+    """How far a task is, and what the estimate is based on."""
 
     fraction: float | None
     seconds_left: float | None
@@ -57,7 +57,7 @@ class Estimate(TypedDict):
 
 
 class QueuePlace(TypedDict):
-    """Where a task waits; `more`: at least so many are ahead."""
+    """A task's place in the queue; with `more`, `ahead` is a lower bound."""
 
     position: int
     ahead: int
@@ -65,7 +65,7 @@ class QueuePlace(TypedDict):
 
 
 class NextTry(TypedDict):
-    """When a task is tried again, and why."""
+    """When a task is retried, and why."""
 
     attempt: int
     of: int
@@ -75,7 +75,7 @@ class NextTry(TypedDict):
 
 
 class Usual(TypedDict):
-    """How long the model took lately."""
+    """How long the model took recently."""
 
     median_seconds: float | None
     p95_seconds: float | None
@@ -83,7 +83,7 @@ class Usual(TypedDict):
 
 
 class Price(TypedDict):
-    """What a task costs, and what became of that."""
+    """What a task costs, and the state of that payment."""
 
     price: int
     refunded: int
@@ -126,7 +126,7 @@ class TaskPage(TypedDict):
 
 
 class Model(TypedDict):
-    """What can be made, what it takes and costs."""
+    """A model: what it makes, takes and costs."""
 
     name: str
     title: str
@@ -139,7 +139,7 @@ class Model(TypedDict):
 
 
 class Me(TypedDict):
-    """Whose a token or key is, and what it may do."""
+    """The user a token or key belongs to, and what it may do."""
 
     user_id: str
     role: str
@@ -147,14 +147,14 @@ class Me(TypedDict):
 
 
 class Balance(TypedDict):
-    """What can be spent, and what tasks under way hold."""
+    """Credits to spend, and credits held by unfinished tasks."""
 
     available: int
     held: int
 
 
 class Snapshot(TypedDict):
-    """Everything a user sees, at one moment; the events after `cursor` bring the rest."""
+    """Everything a user sees at one moment; events after `cursor` bring later changes."""
 
     cursor: str
     at: str
@@ -169,10 +169,193 @@ class Snapshot(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened. `ready` begins every connection; `reset` says that events were missed: look anew."""
+    """An event. `ready` begins every connection; `reset` means that events were missed, so read the state again."""
 
     type: str
     cursor: str | None = None
     at: str | None = None
     subject: str | None = None
     data: dict[str, Any] = field(default_factory=dict)
+
+
+class SceneReason(TypedDict):
+    """Why an image failed, or why it is retried."""
+
+    code: str
+    message: str | None
+
+
+class Scene(TypedDict):
+    """One scene of a run. Its addresses work for minutes."""
+
+    number: int
+    prompt: str
+    state: Literal["waiting", "queued", "processing", "completed", "failed", "cancelled"]
+    attempt: int
+    max_attempts: int | None
+    reason: SceneReason | None
+    retry_at: str | None
+    image_url: str | None
+    thumbnail_url: str | None
+    placeholder: str | None
+    asset_id: str | None
+    queued_at: str | None
+    started_at: str | None
+    ended_at: str | None
+
+
+class RunTotal(TypedDict):
+    """Counts of scenes by state."""
+
+    scenes: int
+    waiting: int
+    queued: int
+    processing: int
+    completed: int
+    failed: int
+    cancelled: int
+    percent: int
+
+
+class HeldBack(TypedDict):
+    """Why nothing starts now, and until when; None if a person must act first."""
+
+    code: str
+    message: str
+    until: str | None
+
+
+class RunSummary(TypedDict):
+    """A run as lists show it."""
+
+    id: str
+    title: str | None
+    model: str
+    status: Literal["created", "generating", "completed", "partial", "failed", "cancelled"]
+    created_at: str
+    cancelled_at: str | None
+    total: RunTotal
+    credits: dict[str, int]
+
+
+class Run(RunSummary):
+    """A run with each of its scenes."""
+
+    parameters: dict[str, Any]
+    scenes: list[Scene]
+    estimated_end_at: str | None
+    held_back: HeldBack | None
+    request_id: str | None
+
+
+class RunPage(TypedDict):
+    """Runs, newest first; `next` is the `before` of the page after."""
+
+    runs: list[RunSummary]
+    next: str | None
+
+
+class Advanced(TypedDict):
+    """What an advance did, and the run after it."""
+
+    action: Literal["images_queued", "images_in_progress", "run_completed", "nothing_to_queue"]
+    queued: int
+    run: Run
+
+
+class Candidate(TypedDict):
+    """A TMDB show that may match a title."""
+
+    tmdb_id: int
+    name: str
+    original_name: str
+    first_air_date: str
+    score: float
+
+
+class TitleTrouble(TypedDict):
+    """The last error of a title, and which part of it failed."""
+
+    of: Literal["poster", "tmdb", "bangumi"]
+    code: str
+    message: str | None
+    at: str | None
+
+
+class Title(TypedDict):
+    """A title as it is now."""
+
+    id: str
+    bangumi_id: int | None
+    title_japanese: str | None
+    title_chinese: str | None
+    title_english: str | None
+    year: int | None
+    poster_url: str | None
+    thumbnail_url: str | None
+    poster_source: str | None
+    poster_state: Literal["none", "remote", "stored"]
+    poster_width: int | None
+    poster_height: int | None
+    poster_checked_at: str | None
+    tmdb_id: int | None
+    tmdb_found_by: Literal["title", "search", "import", "person"] | None
+    tmdb_state: Literal["found", "in_doubt", "not_found", "waiting", "none"]
+    tmdb_looked_up_at: str | None
+    tmdb_next_look_up_at: str | None
+    tmdb_candidates: list[Candidate]
+    error: TitleTrouble | None
+    created_at: str
+    updated_at: str
+
+
+class TitlePage(TypedDict):
+    """Titles, newest first; `next` is the `before` of the page after."""
+
+    titles: list[Title]
+    next: str | None
+
+
+class Refusal(TypedDict):
+    """Why one item of several was refused."""
+
+    code: str
+    message: str
+    hint: str
+
+
+class ImportedTitle(TypedDict):
+    """The outcome for one imported title."""
+
+    id: str | None
+    result: Literal["created", "updated", "unchanged", "refused"]
+    refused: Refusal | None
+
+
+class PosterDownload(TypedDict):
+    """The outcome for one requested poster."""
+
+    title_id: str
+    queued: bool
+    refused: Refusal | None
+
+
+class ScheduleTimes(TypedDict):
+    """When a schedule ran last, and when it runs next."""
+
+    last_at: str | None
+    next_at: str | None
+
+
+class CatalogueStatus(TypedDict):
+    """The state of the catalogue and of the work on it."""
+
+    running: bool
+    syncing: bool
+    jobs: dict[str, dict[str, int]]
+    titles: int
+    posters: dict[str, int]
+    tmdb: dict[str, int]
+    in_trouble: int
+    tmdb_configured: bool
+    schedules: dict[str, ScheduleTimes]

@@ -1,4 +1,4 @@
-"""What a call can end with besides its answer."""
+"""Errors that a call can raise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class LongtakeApiError(Exception):
-    """The server refused: a status, a stable `code`, a sentence, what to do next, and the request's id in its log."""
+    """The server refused the request: status, stable `code`, sentence, hint, and the request's id in its log."""
 
     def __init__(
         self,
@@ -28,22 +28,22 @@ class LongtakeApiError(Exception):
         self.message = message
         self.hint = hint
         self.request_id = request_id
-        #: Seconds after which the server wants to be asked again; None when that would change nothing.
+        #: Seconds to wait before the next attempt; None when repeating would not help.
         self.retry_after = retry_after
-        #: All members of the problem, a balance or a limit among them.
+        #: All members of the problem, such as a balance or a limit.
         self.facts = dict(facts or {})
 
 
 class ServerUnreachable(LongtakeApiError):
-    """No answer came. `sent` says whether the request may have arrived all the same."""
+    """No answer arrived. `sent` tells whether the request may have reached the server."""
 
     def __init__(self, message: str, *, sent: bool) -> None:
-        super().__init__(message, code="SERVER_UNREACHABLE", hint="Check the address, and that the server runs.")
+        super().__init__(message, code="SERVER_UNREACHABLE", hint="Check the address, and that the server is running.")
         self.sent = sent
 
 
 class DownloadFailed(LongtakeApiError):
-    """The file cannot be had, or what arrived is not what was announced."""
+    """The file is not available, or the bytes received are not the ones announced."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(message, code="DOWNLOAD_FAILED", hint="Ask for the task again: its answer has a new link.")
+        super().__init__(message, code="DOWNLOAD_FAILED", hint="Get the task again: its answer has a new link.")

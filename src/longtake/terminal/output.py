@@ -1,4 +1,4 @@
-"""Tables, facts and JSON on a terminal or in a pipe. Whatever stands in a row is shown as text, never as markup."""
+"""Tables, facts and JSON on a terminal or in a pipe. Values are shown as text, never as markup."""
 
 import json
 import sys
@@ -10,34 +10,34 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from longtake.cli.failures import end_quietly_on_closed_pipe
+from longtake.terminal.failures import end_quietly_on_closed_pipe
 
-#: In a pipe nothing is cut off or wrapped: programs such as grep read whole lines.
+#: In a pipe nothing is cut or wrapped, because programs such as grep read whole lines.
 PIPE_WIDTH = 1000
-#: What is cut keeps at least so much; with less of it a column says nothing.
-FEWEST_SHOWN = 12
+#: A cut column keeps at least so many characters; with fewer it says nothing.
+LEAST_WIDTH = 12
 GAP = 2
 STYLES = {
     "ready": "cyan", "running": "green", "done": "dim", "failed": "red", "cancelled": "yellow", "paused": "yellow",
     "acknowledged": "yellow", "resolved": "dim", "CRITICAL": "red", "WARNING": "yellow",
 }  # fmt: skip
-# A job's error text must not be able to steer the terminal.
+# A job's error text must not send control codes to the terminal.
 _CONTROL = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)]} | {10: " ", 9: " "}
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
 def print_json(content: Any) -> None:
-    """Print for programs."""
+    """Print JSON for programs."""
     _write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def print_line(text: str) -> None:
-    """Print a sentence for people."""
+    """Print a line for people."""
     _write(clean(text) + "\n")
 
 
 def print_note(text: str) -> None:
-    """Print what is not part of the result, so that it does not get into a pipe."""
+    """Print a note on standard error, so that it stays out of pipes."""
     sys.stderr.write(clean(text) + "\n")
 
 
@@ -49,10 +49,10 @@ def print_table(
     cut: Sequence[str] = (),
     spare: Sequence[str] = (),
 ) -> None:
-    """Print rows under their headings; the first column is never cut.
+    """Print rows under their headings, or the note `nothing` if there are none. The first column is never cut.
 
-    With `cut` every row is one line: on a terminal that is too narrow these columns end with "…", and those in `spare`
-    are left out, the first of them first. A pipe and --json have everything.
+    With `cut` every row is one line: on a narrow terminal these columns end with "…", and those in `spare` are left
+    out, in their order. Pipes and --json get everything.
     """
     cells = [[_cell(value) for value in row] for row in rows]
     if not cells:
@@ -74,9 +74,9 @@ def print_table(
 def _shown(
     columns: Sequence[str], cells: Sequence[Sequence[Text]], cut: Sequence[str], spare: Sequence[str]
 ) -> list[int]:
-    """Return the numbers of the columns for which there is room."""
+    """Return the indexes of the columns that fit."""
     widths = [max(len(name), *(row[number].cell_len for row in cells)) for number, name in enumerate(columns)]
-    least = [min(width, FEWEST_SHOWN) if name in cut else width for name, width in zip(columns, widths, strict=True)]
+    least = [min(width, LEAST_WIDTH) if name in cut else width for name, width in zip(columns, widths, strict=True)]
     shown = list(range(len(columns)))
     for name in spare:
         if sum(least[number] + GAP for number in shown) - GAP <= _console().width:
@@ -86,12 +86,12 @@ def _shown(
 
 
 def on_terminal() -> bool:
-    """Say whether a person reads along, on a line that ends somewhere."""
+    """Return whether standard output is a terminal, with its limited width."""
     return sys.stdout.isatty()
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:
-    """Print one thing's properties, one under the other; what is empty is left out."""
+    """Print the properties of one thing, one per line; empty ones are left out."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -102,17 +102,23 @@ def print_facts(facts: Mapping[str, Any]) -> None:
 
 
 def clean(text: str) -> str:
-    """Return the text on one line, without anything that steers a terminal."""
+    """Return the text on one line, without control codes."""
     return text.translate(_CONTROL)
 
 
+def print_more(page: Mapping[str, Any]) -> None:
+    """Print how to get the next page, if there is one."""
+    if page["next"]:
+        print_note(f"There are more: add --before {page['next']}")
+
+
 def count(row: Mapping[str, Any], name: str) -> str:
-    """Return a count that may have stopped at its limit."""
+    """Return a count, with a plus sign if counting stopped at its limit."""
     return f"{row[name]:,}{'+' if row.get(f'{name}_is_more') else ''}"
 
 
 def age(moment: str | None) -> str:
-    """Return how long ago a time was, or how soon it is."""
+    """Return how long ago a time was, or how soon it comes."""
     if moment is None:
         return ""
     seconds = (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()
@@ -140,7 +146,7 @@ def _print(table: Table) -> None:
 
 
 def _write(text: str) -> None:
-    """Write at once; a reader who has gone ends the command without a word."""
+    """Write and flush; if the reader has gone, the command ends without a message."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()

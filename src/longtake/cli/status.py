@@ -1,11 +1,13 @@
-"""`longtake figures`."""
+"""`longtake health|figures|settings|version`."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
 
-from longtake.cli.facts import AsJson
+from longtake.terminal.options import AsJson
 
 
 def print_figures(
@@ -14,7 +16,7 @@ def print_figures(
 ) -> None:
     """Show how many tasks succeed, how long they take and how soon their providers are asked, with the targets."""
     from longtake.cli.operator_access import ask
-    from longtake.cli.output import print_json, print_line, print_note, print_table
+    from longtake.terminal.output import print_json, print_line, print_note, print_table
 
     found = ask("figures.generation", hours=hours)
     if as_json:
@@ -57,3 +59,46 @@ def _percent(part: float | None) -> str:
 
 def _seconds(value: float | None) -> str:
     return "–" if value is None else f"{value:,.1f} s"
+
+
+def print_health(as_json: AsJson = False) -> None:
+    """Show what waits and runs, how many workers are alive, which lanes are paused, and which alerts are live."""
+    from longtake.cli.operator_access import ask
+    from longtake.terminal.output import count, print_facts, print_json
+
+    found = ask("health")
+    if as_json:
+        print_json(found)
+        return
+    print_facts(
+        {
+            "jobs that wait": count(found["jobs"], "ready"),
+            "jobs that run": found["jobs"]["running"],
+            "workers alive": found["workers"] or "none: jobs wait until `longtake serve` or `longtake worker` runs",
+            "paused lanes": ", ".join(found["paused_lanes"]) or "none",
+            "live alerts": ", ".join(f"{number} {name}" for name, number in found["alerts"].items()) or "none",
+            "database": found["database"],
+            "version": found["version"],
+        }
+    )
+
+
+def print_settings(as_json: AsJson = False) -> None:
+    """Print every setting with its value, where that came from, and what it means; secrets are masked."""
+    from longtake.settings import describe_settings, load_settings
+    from longtake.terminal.output import print_json, print_table
+
+    rows = describe_settings(load_settings())
+    if as_json:
+        print_json({"settings": [asdict(row) for row in rows]})
+        return
+    print_table(
+        ("setting", "value", "from", "meaning"),
+        [(row.name, row.value, row.source, row.meaning) for row in rows],
+        nothing="There are no settings.",
+    )
+
+
+def print_version() -> None:
+    """Print the version."""
+    typer.echo(f"longtake {version('longtake')}")

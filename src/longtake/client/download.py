@@ -1,4 +1,4 @@
-"""A file that gets its name only when it is whole."""
+"""Downloads: a file gets its name only when it is complete."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from longtake.client.failures import DownloadFailed
+from longtake.client.errors import DownloadFailed
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -23,7 +23,7 @@ SUFFIXES = {
 
 
 class PartFile:
-    """Written beside its target as `….part`; what is there already under the target's name is never touched."""
+    """A download written beside its target as `….part`. An existing file is never touched."""
 
     def __init__(self, target: Path) -> None:
         self._target = target
@@ -31,7 +31,7 @@ class PartFile:
 
     def __enter__(self) -> Self:
         if self._target.exists():
-            raise FileExistsError(f"{self._target} is there already")
+            raise FileExistsError(f"{self._target} already exists")
         self._target.parent.mkdir(parents=True, exist_ok=True)
         self._file = self._part.open("xb")
         self._size = 0
@@ -45,47 +45,47 @@ class PartFile:
         self._part.unlink(missing_ok=True)
 
     def write(self, chunk: bytes) -> None:
-        """Add a piece."""
+        """Append bytes."""
         self._file.write(chunk)
         self._sum.update(chunk)
         self._size += len(chunk)
 
     def keep(self, asset: Asset, announced: str | None) -> Path:
-        """Give the file its name, if it is what was announced."""
+        """Check size and checksum, then give the file its name."""
         expected = asset["size"] if asset["size"] is not None else int(announced) if announced else self._size
         if self._size != expected:
-            raise DownloadFailed(f"Of {expected:,} bytes {self._size:,} arrived.")
+            raise DownloadFailed(f"Only {self._size:,} of {expected:,} bytes arrived.")
         if asset["checksum"] is not None and asset["checksum"] != self._sum.hexdigest():
-            raise DownloadFailed("What arrived is not the file that was stored: its checksum differs.")
+            raise DownloadFailed("The downloaded bytes are not the stored file: the checksum differs.")
         self._file.flush()
         os.fsync(self._file.fileno())
-        # Some systems rename no file that is open.
+        # Some systems cannot rename an open file.
         self._file.close()
         try:
-            # Unlike a rename this never replaces what somebody else put there meanwhile.
+            # Unlike a rename, a link never replaces a file that appeared meanwhile.
             os.link(self._part, self._target)
         except FileExistsError:
             raise
         except OSError:
-            # A file system without links.
+            # The file system has no links.
             self._part.rename(self._target)
         return self._target
 
 
 def target_of(asset: Asset, path: str | os.PathLike[str]) -> Path:
-    """Return the file to write: the path itself, or a name of its own in a folder that is there."""
-    wanted = Path(path)
-    return wanted / f"{asset['id']}{suffix_of(asset)}" if wanted.is_dir() else wanted
+    """Return the file to write: the path itself, or a new name inside it if it is an existing folder."""
+    target = Path(path)
+    return target / f"{asset['id']}{suffix_of(asset)}" if target.is_dir() else target
 
 
 def suffix_of(asset: Asset) -> str:
-    """Return how the name of such a file ends."""
+    """Return the file name extension for an asset."""
     known = SUFFIXES.get(asset["content_type"] or "")
     return known or (".mp4" if asset["kind"] == "video" else ".png")
 
 
 def is_same_file(asset: Asset, path: Path) -> bool:
-    """Say whether the file there is this asset's, by its checksum."""
+    """Return whether the file holds this asset, judged by its checksum."""
     if asset["checksum"] is None:
         return False
     with contextlib.suppress(OSError), path.open("rb") as file:

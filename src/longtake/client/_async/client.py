@@ -1,4 +1,4 @@
-"""The client for programs with an event loop. `synchronous.py` is made from this file by scripts/make_client.py."""
+"""The client itself: generate, follow, download, and the API's resources."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from longtake.client.catalogue_asynchronous import AsyncCatalogue
-from longtake.client.event_stream import EventStream
-from longtake.client.failures import DownloadFailed, LongtakeApiError, ServerUnreachable
-from longtake.client.http_asynchronous import AsyncTransport
-from longtake.client.model_choice import choose_model
-from longtake.client.part_file import PartFile, target_of
-from longtake.client.patience import Patience
-from longtake.client.resources_asynchronous import (
+from longtake.client._async.catalogue import AsyncCatalogue
+from longtake.client._async.resources import (
+    AsyncApi,
     AsyncAssets,
-    AsyncCaller,
     AsyncConversations,
+    AsyncRuns,
     AsyncTasks,
     AsyncWebhooks,
 )
-from longtake.client.run_shapes import Run
-from longtake.client.runs_asynchronous import AsyncRuns
-from longtake.client.shapes import Asset, Balance, Event, Me, Model, Snapshot, Task
-from longtake.client.wire import FIRST_REFUSAL, Request, bytes_of, content_of, picture_type, query, route
+from longtake.client._async.transport import AsyncTransport
+from longtake.client.download import PartFile, target_of
+from longtake.client.errors import DownloadFailed, LongtakeApiError, ServerUnreachable
+from longtake.client.model_choice import choose_model
+from longtake.client.retry import RetryBudget
+from longtake.client.shapes import Asset, Balance, Event, Me, Model, Run, Snapshot, Task
+from longtake.client.wire import FIRST_REFUSAL, EventStream, Request, bytes_of, content_of, picture_type, query, route
 
 if TYPE_CHECKING:
     import os
@@ -33,29 +31,29 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 DEFAULT_SERVER = "http://127.0.0.1:8484"
-#: Without a sign of life for so long (heartbeats come every 15 seconds) a stream is taken for dead.
+#: A stream that is silent for so long is dead; heartbeats come every 15 seconds.
 SILENCE_SECONDS = 45.0
-#: How long one look waits for a task where there is no stream of events.
+#: Seconds between two looks at a task where there is no event stream.
 LOOK_SECONDS = 2
-#: What tells of the stream itself, and nothing that a caller has to hear, or not yet.
+#: Events about the stream itself, which callers do not see (`reset` is passed on later).
 QUIET = {"heartbeat", "farewell", "reset"}
-#: Whoever follows tasks asks again and again instead.
+#: With these refusals `follow` polls instead.
 NO_STREAM = ("ROUTE_UNKNOWN", "STREAMS_TOO_MANY")
 DOWNLOAD_ATTEMPTS = 3
 
 
 class AsyncClient:
-    """Everything one user can do. Calls that may be repeated are, while the server is away or asks to wait."""
+    """Everything one user can do. Repeatable calls are retried while the server is down or asks to wait."""
 
     def __init__(self, server: str = DEFAULT_SERVER, token: str = "", *, patience_seconds: float = 30.0) -> None:
         self._transport = AsyncTransport()
-        self._caller = AsyncCaller(self._transport, server, token, patience_seconds)
-        self.tasks = AsyncTasks(self._caller)
-        self.assets = AsyncAssets(self._caller)
-        self.runs = AsyncRuns(self._caller)
-        self.catalogue = AsyncCatalogue(self._caller)
-        self.conversations = AsyncConversations(self._caller)
-        self.webhooks = AsyncWebhooks(self._caller)
+        self._api = AsyncApi(self._transport, server, token, patience_seconds)
+        self.tasks = AsyncTasks(self._api)
+        self.assets = AsyncAssets(self._api)
+        self.runs = AsyncRuns(self._api)
+        self.catalogue = AsyncCatalogue(self._api)
+        self.conversations = AsyncConversations(self._api)
+        self.webhooks = AsyncWebhooks(self._api)
 
     async def __aenter__(self) -> Self:
         return self
@@ -66,7 +64,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         await self._transport.close()
 
     async def generate(
@@ -81,9 +79,9 @@ class AsyncClient:
         idempotency_key: str | None = None,
         wait: bool = False,
     ) -> Task:
-        """Begin an image or a video, once, however often the request had to be sent; `wait` returns the ended task.
+        """Start an image or a video, exactly once despite repeats; `wait` returns the task when it has ended.
 
-        Without a model the first one that can be used for this type and number of reference images is taken.
+        Without a model, the first usable one for this type and number of reference images is taken.
         """
         kind, name = type, model
         if kind is None or name is None:
@@ -96,75 +94,75 @@ class AsyncClient:
             "conversation_id": conversation_id,
         }
         key = idempotency_key or str(uuid.uuid4())
-        task = cast("Task", await self._caller.post(route(f"{kind}s", "generate"), body, key=key))
+        task = cast("Task", await self._api.post(route(f"{kind}s", "generate"), body, key=key))
         if wait:
             async for state in self.follow(task["id"]):
                 task = state
         return task
 
     async def models(self) -> list[Model]:
-        """Return what can be made."""
-        return cast("list[Model]", (await self._caller.get("/v1/models"))["models"])
+        """Return the models."""
+        return cast("list[Model]", (await self._api.get("/v1/models"))["models"])
 
     async def me(self) -> Me:
-        """Return who one is, and what one's token may do."""
-        return cast("Me", await self._caller.get("/v1/me"))
+        """Return the user of the token, and what it may do."""
+        return cast("Me", await self._api.get("/v1/me"))
 
     async def balance(self) -> Balance:
-        """Return one's credits."""
-        return cast("Balance", await self._caller.get("/v1/credits"))
+        """Return the user's credits."""
+        return cast("Balance", await self._api.get("/v1/credits"))
 
     async def snapshot(self) -> Snapshot:
-        """Return everything at one moment: unfinished and recent tasks, conversations, credits."""
-        return cast("Snapshot", await self._caller.get("/v1/snapshot"))
+        """Return one consistent view: unfinished and recent tasks, conversations, credits."""
+        return cast("Snapshot", await self._api.get("/v1/snapshot"))
 
     async def upload_reference(self, file: str | os.PathLike[str] | bytes) -> Asset:
-        """Keep a reference image; its `id` goes into `references`."""
+        """Upload a reference image; pass its `id` in `references`."""
         content = bytes_of(file)
         headers = {"Content-Type": picture_type(content)}
-        # Twice is two assets with the same picture: harmless, but not the same.
-        return cast("Asset", await self._caller.send("POST", "/v1/references", content, headers, repeatable=False))
+        # Sent twice it would make two assets.
+        return cast("Asset", await self._api.send("POST", "/v1/references", content, headers, repeatable=False))
 
     def events(self, cursor: str | None = None, *, types: Sequence[str] = ()) -> AsyncGenerator[Event]:
-        """Yield one's events after the cursor, or from now on, without end; a lost connection is taken up again.
+        """Yield the user's events after the cursor, or from now on, forever; reconnects after a lost connection.
 
-        `ready` comes whenever a connection begins, `reset` before it when events were missed: then look anew.
+        Each connection begins with `ready`. `reset` comes before it if events were missed: read the state again.
         """
         return self._events(cursor, types)
 
     async def _events(
-        self, cursor: str | None, types: Sequence[str], hopeless: Sequence[str] = ()
+        self, cursor: str | None, types: Sequence[str], fatal: Sequence[str] = ()
     ) -> AsyncGenerator[Event]:
-        patience = Patience(self._caller.patience_seconds)
+        budget = RetryBudget(self._api.patience_seconds)
         missed: Event | None = None
         while True:
             try:
                 async with contextlib.aclosing(self._connection(cursor, types)) as connection:
                     async for event in connection:
-                        patience.renew()
+                        budget.renew()
                         cursor = None if event.type == "reset" else event.cursor or cursor
                         if event.type == "reset":
                             missed = event
                         elif missed is not None:
-                            # Only now: between a look before this moment and the stream something could get lost.
+                            # Not earlier: a caller that read the state before the stream began could miss an event.
                             yield replace(missed, cursor=cursor)
                             missed = None
                         if event.type not in QUIET:
                             yield event
-                # The server ended it, in order: another one may be there at once.
+                # The server closed the stream in order; another may take over at once.
                 failure: LongtakeApiError = ServerUnreachable("The stream has ended.", sent=False)
             except LongtakeApiError as error:
-                if error.code in hopeless:
+                if error.code in fatal:
                     raise
                 failure = error
-            await self._transport.pause(patience.pause(failure, repeatable=True))
+            await self._transport.pause(budget.pause(failure, repeatable=True))
 
     async def _connection(self, cursor: str | None, types: Sequence[str]) -> AsyncGenerator[Event]:
         headers = {"Accept": "text/event-stream"}
         if cursor is not None:
             headers["Last-Event-ID"] = cursor
         path = "/v1/events" + query(types=",".join(types) or None)
-        request = self._caller.request("GET", path, headers=headers, seconds=SILENCE_SECONDS)
+        request = self._api.request("GET", path, headers=headers, seconds=SILENCE_SECONDS)
         async with self._transport.open(request) as opened:
             if opened.status >= FIRST_REFUSAL:
                 content_of(await opened.reply())
@@ -174,14 +172,14 @@ class AsyncClient:
                     yield event
 
     async def follow(self, *task_ids: str) -> AsyncGenerator[Task]:
-        """Yield each task now and whenever something about it changes; ends when all have ended."""
+        """Yield each task now and after every change, until all have ended."""
         waiting = set(task_ids)
         try:
             async with contextlib.aclosing(self._events(None, ["task.*"], NO_STREAM)) as events:
                 async for event in events:
-                    # When a connection begins, nobody knows what was missed before it.
-                    concerned = waiting if event.type == "ready" else waiting & {event.subject}
-                    for task_id in sorted(concerned):
+                    # Changes before the connection began may have been missed.
+                    changed = waiting if event.type == "ready" else waiting & {event.subject}
+                    for task_id in sorted(changed):
                         task = await self.tasks.get(task_id)
                         yield task
                         if task["ended_at"] is not None:
@@ -191,17 +189,17 @@ class AsyncClient:
         except LongtakeApiError as error:
             if error.code not in NO_STREAM:
                 raise
-        async with contextlib.aclosing(self._look(waiting)) as looks:
-            async for task in looks:
+        async with contextlib.aclosing(self._poll(waiting)) as tasks:
+            async for task in tasks:
                 yield task
 
-    async def _look(self, waiting: set[str]) -> AsyncGenerator[Task]:
-        """Follow by asking again and again, where there is no stream."""
+    async def _poll(self, waiting: set[str]) -> AsyncGenerator[Task]:
+        """Follow tasks by polling, where there is no stream."""
         seconds = 0
         while waiting:
             for task_id in sorted(waiting):
                 task = await self.tasks.get(task_id, wait=seconds)
-                # Waiting for one of them is enough.
+                # Waiting on one task is enough.
                 seconds = 0
                 yield task
                 if task["ended_at"] is not None:
@@ -209,7 +207,7 @@ class AsyncClient:
             seconds = LOOK_SECONDS
 
     async def follow_run(self, run_id: str) -> AsyncGenerator[Run]:
-        """Yield a run now and whenever something about it changes; ends when nothing of it is under way."""
+        """Yield a run now and after every change, until none of its images is unfinished."""
         try:
             async with contextlib.aclosing(self._events(None, ["run.*", "scene.*"], NO_STREAM)) as events:
                 async for event in events:
@@ -229,7 +227,7 @@ class AsyncClient:
             await self._transport.pause(LOOK_SECONDS)
 
     async def download(self, result: Asset, path: str | os.PathLike[str]) -> Path:
-        """Write a result to a file, or into a folder; it has its name only when it is whole. Nothing is replaced."""
+        """Download a result to a file or into a folder. The file gets its name when complete; nothing is replaced."""
         for attempt in range(1, DOWNLOAD_ATTEMPTS + 1):
             asset = await self._ready(result["id"])
             try:
@@ -240,24 +238,24 @@ class AsyncClient:
         raise AssertionError("unreachable")
 
     async def _ready(self, asset_id: str) -> Asset:
-        """Return the asset with a new link, as soon as it has one."""
-        patience = Patience(self._caller.patience_seconds)
+        """Return the asset as soon as it has a link."""
+        budget = RetryBudget(self._api.patience_seconds)
         while True:
-            asset = cast("Asset", await self._caller.get(route("assets", asset_id)))
+            asset = cast("Asset", await self._api.get(route("assets", asset_id)))
             if asset["url"] is not None:
                 return asset
-            gone = DownloadFailed(f"The file of {asset_id} cannot be had: its copy is {asset['save_state']}.")
+            gone = DownloadFailed(f"The file of {asset_id} is not available: its copy is {asset['save_state']}.")
             if asset["save_state"] != "pending":
                 raise gone
             gone.status, gone.retry_after = 503, 0.0
-            await self._transport.pause(patience.pause(gone, repeatable=True))
+            await self._transport.pause(budget.pause(gone, repeatable=True))
 
     async def _fetch(self, asset: Asset, target: Path) -> Path:
-        # The link is enough; the token is for the server alone, and the file may be elsewhere.
-        request = Request("GET", self._caller.absolute(asset["url"] or ""))
+        # No token: the link is enough, and it may point to another host.
+        request = Request("GET", self._api.absolute(asset["url"] or ""))
         async with self._transport.open(request) as opened:
             if opened.status >= FIRST_REFUSAL:
-                raise DownloadFailed(f"The file of {asset['id']} was not handed out (status {opened.status}).")
+                raise DownloadFailed(f"The file of {asset['id']} could not be downloaded (status {opened.status}).")
             with PartFile(target) as file:
                 async for piece in opened.pieces():
                     file.write(piece)

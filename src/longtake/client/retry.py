@@ -1,4 +1,4 @@
-"""When a call that failed is worth repeating, and after how long."""
+"""Decides whether a failed call is repeated, and after how long."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import random
 import time
 from typing import TYPE_CHECKING
 
-from longtake.client.failures import ServerUnreachable
+from longtake.client.errors import ServerUnreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from longtake.client.failures import LongtakeApiError
+    from longtake.client.errors import LongtakeApiError
 
 SHORTEST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
@@ -19,8 +19,8 @@ FIRST_IN_WORK_SECONDS = 1.0
 ASK_LATER = {429, 503}
 
 
-class Patience:
-    """How long one call is repeated: pauses double and vary, and together they end after so many seconds."""
+class RetryBudget:
+    """The time one call may spend on repeats: pauses double, with jitter, until the budget of seconds is used up."""
 
     def __init__(
         self,
@@ -34,30 +34,30 @@ class Patience:
         self.renew()
 
     def renew(self) -> None:
-        """Begin anew, after something went well."""
+        """Start over after a success."""
         self._attempts = 0
         self._sent = False
         self._give_up_at = self._monotonic() + self._seconds
 
     def pause(self, error: LongtakeApiError, *, repeatable: bool) -> float:
-        """Return how long to wait before the next attempt; raises the error when there is to be none."""
-        wanted = self._wanted(error, repeatable=repeatable)
+        """Return the seconds to wait before the next attempt; raise the error if there is no next attempt."""
+        seconds = self._next_pause(error, repeatable=repeatable)
         if isinstance(error, ServerUnreachable):
-            # An attempt that never left says nothing about those before it.
+            # An attempt that was not sent says nothing about earlier ones.
             self._sent = error.sent = self._sent or error.sent
-        if wanted is None or self._monotonic() + wanted > self._give_up_at:
+        if seconds is None or self._monotonic() + seconds > self._give_up_at:
             raise error
         self._attempts += 1
-        return wanted
+        return seconds
 
-    def _wanted(self, error: LongtakeApiError, *, repeatable: bool) -> float | None:
+    def _next_pause(self, error: LongtakeApiError, *, repeatable: bool) -> float | None:
         usual = min(SHORTEST_PAUSE * 2.0**self._attempts, LONGEST_PAUSE) * (0.5 + self._chance())
         if isinstance(error, ServerUnreachable):
             return usual if repeatable or not error.sent else None
         if error.status in ASK_LATER and error.retry_after is not None and repeatable:
-            # Never sooner than wanted; not all at the same moment either.
+            # Never earlier than the server asked for, and with jitter so that clients do not come back together.
             return error.retry_after + usual
         if error.code == "IDEMPOTENCY_KEY_IN_USE" and repeatable:
-            # Our own first attempt, whose answer was lost, is not finished.
+            # Our first attempt, whose answer was lost, is still running.
             return FIRST_IN_WORK_SECONDS
         return None

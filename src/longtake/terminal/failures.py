@@ -1,4 +1,4 @@
-"""How commands end: exit codes, and errors as a sentence with what to do next instead of a traceback."""
+"""How commands fail: exit codes, and errors as a sentence with a hint instead of a traceback."""
 
 import os
 import sys
@@ -23,10 +23,10 @@ EXIT_CODES = {
     UNREACHABLE: "the database or the server cannot be reached, or another process has the file",
     SCHEMA_MISMATCH: "the database's tables are older or newer than this program",
     INTERRUPTED: "interrupted by Ctrl-C, or by SIGTERM or a closed terminal while it used this machine's own server",
-    PIPE_CLOSED: "whoever read the output has stopped reading",
+    PIPE_CLOSED: "the program that read the output has stopped reading",
 }
 
-#: The nearest class in an error's family tree counts.
+#: An error has the code of its nearest base class in this table.
 CODE_OF_ERROR: dict[type[errors.LongtakeError], int] = {
     errors.SettingsError: BAD_USAGE,
     errors.OperatorError: BAD_USAGE,
@@ -47,12 +47,12 @@ CODE_OF_ERROR: dict[type[errors.LongtakeError], int] = {
 
 
 def exit_code(error: errors.LongtakeError) -> int:
-    """Return the exit code that tells a script what kind of failure it was."""
+    """Return the exit code that tells scripts the kind of failure."""
     return next(CODE_OF_ERROR[kind] for kind in type(error).__mro__ if kind in CODE_OF_ERROR)
 
 
 def print_error(message: str, code: str, hint: str = "") -> None:
-    """Say what went wrong and what to do next, where errors are said."""
+    """Print what went wrong and what to do next on standard error."""
     lines = f"{message} [{code}]".splitlines()
     print("\n".join(["longtake: " + lines[0], *("  " + line for line in lines[1:])]), file=sys.stderr)  # noqa: T201
     for line in hint.splitlines():
@@ -60,25 +60,25 @@ def print_error(message: str, code: str, hint: str = "") -> None:
 
 
 def end_with(error: errors.LongtakeError) -> NoReturn:
-    """End the command because of one of Longtake's own errors."""
+    """Print one of Longtake's own errors and exit."""
     print_error(error.message, error.code, error.hint)
     sys.exit(exit_code(error))
 
 
 def end_unexpectedly(error: Exception) -> NoReturn:
-    """End because of a bug; its traceback is for those who ask for it."""
+    """Print an unexpected error and exit; the traceback is shown at log level debug."""
     if os.environ.get("LONGTAKE_LOG_LEVEL", "").lower() == "debug":
         print(redact_text("".join(traceback.format_exception(error))), file=sys.stderr)  # noqa: T201
     print_error(
-        redact_text(f"An error nobody foresaw: {type(error).__name__}: {error}"),
+        redact_text(f"Unexpected error: {type(error).__name__}: {error}"),
         "UNEXPECTED",
-        "Please report it, with what LONGTAKE_LOG_LEVEL=debug shows in addition.",
+        "Please report it, with the traceback that LONGTAKE_LOG_LEVEL=debug shows.",
     )
     sys.exit(REFUSED)
 
 
 def end_quietly_on_closed_pipe() -> NoReturn:
-    """End without a word: the reader has gone. What is still buffered must not complain at exit either."""
+    """Exit without a message because the reader has gone; the rest of the buffer is discarded."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     sys.exit(PIPE_CLOSED)

@@ -1,4 +1,4 @@
-"""Carries requests with nothing but the standard library, each on a connection of its own."""
+"""HTTP with the standard library; each request has its own connection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from longtake.client.failures import ServerUnreachable
+from longtake.client.errors import ServerUnreachable
 from longtake.client.wire import CONNECT_SECONDS, Reply, Request
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ PIECE_BYTES = 65_536
 
 
 @dataclass
-class Opened:
-    """An answer whose body is still to come."""
+class Response:
+    """An answer whose body is not read yet."""
 
     response: http.client.HTTPResponse
 
@@ -34,54 +34,54 @@ class Opened:
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the body as it arrives."""
-        with _clearly(sent=True):
+        with _unreachable(sent=True):
             while piece := self.response.read1(PIECE_BYTES):
                 yield piece
 
     def reply(self) -> Reply:
-        """Read the rest."""
+        """Read the whole body."""
         headers = {name.lower(): value for name, value in self.response.getheaders()}
-        with _clearly(sent=True):
+        with _unreachable(sent=True):
             return Reply(self.response.status, headers, self.response.read())
 
 
 class Transport:
-    """Holds nothing between two requests, so that threads can share it."""
+    """Keeps no state between requests, so threads can share it."""
 
     @contextlib.contextmanager
-    def open(self, request: Request) -> Iterator[Opened]:
-        """Send, and yield the answer as soon as it begins."""
+    def open(self, request: Request) -> Iterator[Response]:
+        """Send a request; yield the answer as soon as it begins."""
         address = urlsplit(request.url)
         kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
         connection = kind(address.hostname or "", address.port, timeout=min(request.seconds, CONNECT_SECONDS))
         try:
-            with _clearly(sent=False):
+            with _unreachable(sent=False):
                 connection.connect()
             connection.sock.settimeout(request.seconds)
-            with _clearly(sent=True):
+            with _unreachable(sent=True):
                 target = request.url.partition("://")[2].partition("/")[2]
                 connection.request(request.method, f"/{target}", request.body, dict(request.headers))
                 response = connection.getresponse()
             with response:
-                yield Opened(response)
+                yield Response(response)
         finally:
             connection.close()
 
     def send(self, request: Request) -> Reply:
-        """Send, and return the whole answer."""
+        """Send a request; return the complete answer."""
         with self.open(request) as opened:
             return opened.reply()
 
     def pause(self, seconds: float) -> None:
-        """Wait."""
+        """Sleep."""
         time.sleep(seconds)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no connection is kept."""
 
 
 @contextlib.contextmanager
-def _clearly(*, sent: bool) -> Iterator[None]:
+def _unreachable(*, sent: bool) -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:

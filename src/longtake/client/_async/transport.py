@@ -1,4 +1,4 @@
-"""Carries requests with aiohttp, for programs with an event loop."""
+"""HTTP with aiohttp, for programs with an event loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
-from longtake.client.failures import ServerUnreachable
+from longtake.client.errors import ServerUnreachable
 from longtake.client.wire import CONNECT_SECONDS, Reply, Request
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class AsyncOpened:
-    """An answer whose body is still to come."""
+class AsyncResponse:
+    """An answer whose body is not read yet."""
 
     response: aiohttp.ClientResponse
 
@@ -32,32 +32,32 @@ class AsyncOpened:
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives."""
-        with _clearly(sent=True):
+        with _unreachable(sent=True):
             async for piece in self.response.content.iter_any():
                 yield piece
 
     async def reply(self) -> Reply:
-        """Read the rest."""
+        """Read the whole body."""
         headers = {name.lower(): value for name, value in self.response.headers.items()}
-        with _clearly(sent=True):
+        with _unreachable(sent=True):
             return Reply(self.response.status, headers, await self.response.read())
 
 
 class AsyncTransport:
-    """One pool of connections; belongs to the event loop in which it was first used."""
+    """A pool of connections; belongs to the event loop that used it first."""
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
 
     @contextlib.asynccontextmanager
-    async def open(self, request: Request) -> AsyncIterator[AsyncOpened]:
-        """Send, and yield the answer as soon as it begins."""
+    async def open(self, request: Request) -> AsyncIterator[AsyncResponse]:
+        """Send a request; yield the answer as soon as it begins."""
         if self._session is None:
-            # As the other client: files arrive as they are stored, and a token never follows a redirect.
+            # As in the other client: files arrive as stored, and a token never follows a redirect.
             self._session = aiohttp.ClientSession(headers={"Accept-Encoding": "identity"})
         connect = min(request.seconds, CONNECT_SECONDS)
         limit = aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=request.seconds)
-        with _clearly(sent=False):
+        with _unreachable(sent=False):
             response = await self._session.request(
                 request.method,
                 request.url,
@@ -67,28 +67,28 @@ class AsyncTransport:
                 allow_redirects=False,
             )
         try:
-            yield AsyncOpened(response)
+            yield AsyncResponse(response)
         finally:
             response.close()
 
     async def send(self, request: Request) -> Reply:
-        """Send, and return the whole answer."""
+        """Send a request; return the complete answer."""
         async with self.open(request) as opened:
             return await opened.reply()
 
     async def pause(self, seconds: float) -> None:
-        """Wait."""
+        """Sleep."""
         await asyncio.sleep(seconds)
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None
 
 
 @contextlib.contextmanager
-def _clearly(*, sent: bool) -> Iterator[None]:
+def _unreachable(*, sent: bool) -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:

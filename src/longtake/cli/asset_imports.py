@@ -1,0 +1,122 @@
+"""Imports of media files: page by page, waiting while the server is full."""
+
+import io
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from longtake.capabilities.media.import_file import ImportFile, Line, read_import
+from longtake.cli.server import ServerConnection
+from longtake.client import Client
+from longtake.errors import ImportFileInvalid, TooManyImports
+from longtake.terminal.failures import print_error
+from longtake.terminal.output import print_json, print_line, print_note
+from longtake.terminal.progress import counting_bar
+
+PAGE = 100
+#: Pause before the next attempt while the server is full.
+PAUSE_SECONDS = 2.0
+LOOK_SECONDS = 0.3
+UNFINISHED = {"pending", "processing"}
+
+
+@dataclass
+class ImportReport:
+    """The outcome of each line of an import."""
+
+    added: list[dict[str, Any]] = field(default_factory=list)
+    there: list[dict[str, Any]] = field(default_factory=list)
+    refused: list[dict[str, Any]] = field(default_factory=list)
+    #: Copies and thumbnails that were waited for and failed.
+    missing: list[str] = field(default_factory=list)
+
+    def refuse(self, line: int, message: str, code: str, hint: str = "") -> None:
+        """Record a refused line."""
+        self.refused.append({"line": line, "code": code, "message": message, "hint": hint})
+
+    def wait(self, server: ServerConnection, *, requested: bool) -> None:
+        """Wait for all files, if requested or if the server ends with this command: no other would copy them."""
+        if not (requested or server.embedded):
+            return
+        assets = [*self.added, *self.there]
+        with counting_bar("copied", len(assets), least=1) as advance:
+            for one in assets:
+                one.update(wait_for_first_try(server.client, one))
+                advance(1)
+        self.missing = [line for one in assets for line in missing_parts(one)]
+
+    def print(self, *, as_json: bool, unit: str) -> None:
+        """Print what was added on standard output, and what was not on standard error."""
+        refused = sorted(self.refused, key=lambda one: int(one["line"]))
+        if as_json:
+            print_json({"added": self.added, "there_already": self.there, "refused": refused})
+        else:
+            print_line(f"{len(self.added):,} added, {len(self.there):,} there already, {len(refused):,} refused.")
+        for one in refused:
+            print_error(f"{unit} {one['line']}: {one['message']}", one["code"], one["hint"])
+        for line in self.missing:
+            print_note(line)
+
+
+def read_file(path: Path) -> ImportFile:
+    """Read a list of files; a byte order mark is allowed."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        raise ImportFileInvalid(f"{path} cannot be read: {reason}.") from None
+    return read_import(io.StringIO(text, newline=""))
+
+
+def import_lines(client: Client, lines: Sequence[Line], report: ImportReport) -> None:
+    """Import all lines; while the server has as many unfinished imports as it allows, wait."""
+    waiting = list(lines)
+    noted = False
+    with counting_bar("files", len(lines), least=PAGE + 1) as advance:
+        while waiting:
+            page, waiting = waiting[:PAGE], waiting[PAGE:]
+            items = client.assets.add_many([asdict(line.wanted) for line in page])
+            full = [line for line, item in zip(page, items, strict=True) if _is_full(item)]
+            for line, item in zip(page, items, strict=True):
+                _take(report, line, item)
+            advance(len(page) - len(full))
+            waiting = full + waiting
+            if full:
+                if not noted:
+                    print_note("The server allows no more unfinished imports: waiting. A second run continues.")
+                noted = True
+                time.sleep(PAUSE_SECONDS)
+
+
+def _is_full(item: Mapping[str, Any]) -> bool:
+    return bool(item["refused"]) and item["refused"]["code"] == TooManyImports.code
+
+
+def _take(report: ImportReport, line: Line, item: Mapping[str, Any]) -> None:
+    if item["asset"] is not None:
+        (report.added if item["added"] else report.there).append(item["asset"])
+    elif not _is_full(item):
+        report.refuse(line.number, item["refused"]["message"], item["refused"]["code"], item["refused"]["hint"])
+
+
+def wait_for_first_try(client: Client, asset: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the asset after the first try of copy and thumbnail. Later tries take minutes and are not waited for."""
+    found = dict(asset)
+    while _is_untried(found, "save") or _is_untried(found, "thumbnail"):
+        time.sleep(LOOK_SECONDS)
+        found = dict(client.assets.get(found["id"]))
+    return found
+
+
+def missing_parts(asset: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each of copy and thumbnail that was tried and failed."""
+    for name, word in (("save", "copy"), ("thumbnail", "thumbnail")):
+        if code := asset[f"{name}_error"]:
+            later = "It will be retried." if asset[f"{name}_state"] in UNFINISHED else "It was given up."
+            yield f"{asset['id']}: no {word} [{code}]. {later}"
+
+
+def _is_untried(asset: Mapping[str, Any], name: str) -> bool:
+    return asset[f"{name}_state"] in UNFINISHED and not asset[f"{name}_error"]

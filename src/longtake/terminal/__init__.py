@@ -1,0 +1,1 @@
+"""What commands show and ask: tables and JSON, progress, questions, errors and exit codes."""
