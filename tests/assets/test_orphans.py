@@ -14,7 +14,7 @@ from longtake import Done, Engine, Snooze
 from longtake.adapters.storage.keys import preview_key, reference_key, thumbnail_key
 from longtake.adapters.storage.local import LocalStorage
 from longtake.adapters.storage.storage import PART_BYTES
-from longtake.adapters.storage.temp_folder import INCOMING
+from longtake.adapters.storage.temp_file import INCOMING
 from longtake.capabilities.media import orphans
 from longtake.capabilities.media.orphans import Orphans, Place
 from longtake.clock import new_id
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from longtake import Database, Transaction
-    from longtake.adapters.storage import Facts, Storage
+    from longtake.adapters.storage import ObjectFacts, Storage
     from tests.s3_server import S3Server
 
 DAY = timedelta(hours=24)
@@ -123,7 +123,7 @@ async def test_what_is_named_or_written_anew_at_the_second_look_stays(database: 
     class Late(LocalStorage):
         """Where somebody writes a row, or the object again, after the first look."""
 
-        async def facts(self, key: str) -> Facts | None:
+        async def facts(self, key: str) -> ObjectFacts | None:
             if key == named:
                 new = NewAsset(user_id=USER, kind="image", role="import", key=key)
                 await database.run(register_asset, new)

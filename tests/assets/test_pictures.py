@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from PIL import Image
 
-from longtake.adapters.storage.media import JPEG, MEDIA_TYPES, PNG, WEBP, MediaType
+from longtake.adapters.storage.media_type import JPEG, MEDIA_TYPES, PNG, WEBP, MediaType
 from longtake.capabilities.media.image_size import picture_size
 from longtake.errors import MediaRefused
 

@@ -10,7 +10,7 @@ from longtake.adapters.decoder.decoder import Whole
 from longtake.adapters.decoder.decoders import Decoders
 from longtake.adapters.decoder.request import Made, Wish
 from longtake.adapters.net.retry_after import header_seconds
-from longtake.adapters.storage.media import MediaType, media_type
+from longtake.adapters.storage.media_type import MediaType, media_type
 from longtake.capabilities.catalogue.poster_urls import PosterHosts
 from longtake.errors import (
     AddressRefused,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from longtake.adapters.decoder.request import Made, Wish
-from longtake.adapters.storage.media import JPEG, media_type
+from longtake.adapters.storage.media_type import JPEG, media_type
 from longtake.errors import MediaRefused, ResultNotCopied
 
 if TYPE_CHECKING:

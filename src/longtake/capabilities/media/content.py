@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fastapi import Response
 from starlette.responses import RedirectResponse
 
-from longtake.adapters.storage.media import type_of_key
+from longtake.adapters.storage.media_type import type_of_key
 from longtake.capabilities.media.thumbnail_store import waiting_picture
 from longtake.errors import AssetGone, NotFound
 from longtake.http.file_responses import Served, send_file

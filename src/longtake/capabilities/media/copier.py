@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from longtake.adapters.storage.keys import result_key
-from longtake.adapters.storage.media import FIRST_BYTES, MediaType, media_type
+from longtake.adapters.storage.media_type import FIRST_BYTES, MediaType, media_type
 from longtake.capabilities.media.download import Download
 from longtake.capabilities.media.mirror_retry import seconds_for_try
 from longtake.capabilities.media.mirror_store import note_begun, note_progress

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 
-from longtake.adapters.storage.media import JPEG, PNG, WEBP, MediaType
+from longtake.adapters.storage.media_type import JPEG, PNG, WEBP, MediaType
 from longtake.errors import MediaRefused
 
 LEAST_SIDE = 64

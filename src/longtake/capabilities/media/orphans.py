@@ -26,7 +26,7 @@ from longtake.services.assets.removal import unnamed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from longtake.adapters.storage import Facts, Storage
+    from longtake.adapters.storage import ObjectFacts, Storage
     from longtake.clock import Clock
     from longtake.db import Database, Transaction
 
@@ -101,8 +101,8 @@ class Orphans:
             return place._replace(folder=place.folder + 1, after=None)
         return place._replace(after=found[-1].key)
 
-    async def _page(self, folder: str, after: str | None) -> list[Facts]:
-        found: list[Facts] = []
+    async def _page(self, folder: str, after: str | None) -> list[ObjectFacts]:
+        found: list[ObjectFacts] = []
         async with aclosing(self._storage.list(folder, after)) as listed:
             async for one in listed:
                 found.append(one)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from longtake.adapters.storage.keys import reference_key
-from longtake.adapters.storage.media import FIRST_BYTES, JPEG, PNG, WEBP, MediaType, media_type
+from longtake.adapters.storage.media_type import FIRST_BYTES, JPEG, PNG, WEBP, MediaType, media_type
 from longtake.capabilities.media.image_size import picture_size
 from longtake.clock import new_id
 from longtake.errors import MediaRefused

@@ -9,8 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVarTuple
 
-from longtake.adapters.storage.shared_file import HeldFile, write_all
-from longtake.adapters.storage.threads import Threads
+from longtake.adapters.storage.shared_file import SharedFile, Threads, write_all
 from longtake.clock import new_id
 from longtake.errors import DecodersBusy, StorageUnavailable
 
@@ -77,7 +76,7 @@ class Spools:
             yield file
         finally:
             # A thread that still uses it closes it.
-            self._threads.leave_to(spool.let_go)
+            self._threads.leave_to(spool.release)
 
     async def _call(self, call: Callable[[*Ts], Any], *arguments: *Ts) -> Any:
         try:
@@ -104,21 +103,21 @@ class SpooledFile:
         return part
 
 
-class _Spool(HeldFile):
+class _Spool(SharedFile):
     """Has no name: it goes with the process, however that ends."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
     def begin(self) -> None:
-        with self.used():
+        with self.use():
             self.path.unlink()
 
     def append(self, pieces: list[bytes]) -> int:
-        with self.used() as descriptor:
+        with self.use() as descriptor:
             write_all(descriptor, pieces)
         return sum(map(len, pieces))
 
     def read(self, offset: int, length: int) -> bytes:
-        with self.used() as descriptor:
+        with self.use() as descriptor:
             return os.pread(descriptor, length, offset)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from longtake.adapters.decoder.request import Made, Wish
-from longtake.adapters.storage.media import FIRST_BYTES, media_type
+from longtake.adapters.storage.media_type import FIRST_BYTES, media_type
 from longtake.capabilities.media.range_reader import StoredFile, opened_source
 from longtake.capabilities.media.sources import PlainSources, ResultSources
 from longtake.capabilities.media.spool import Spools
