@@ -16,7 +16,7 @@ from longtake.adapters.storage.local import LocalStorage
 from longtake.adapters.storage.storage import PART_BYTES
 from longtake.adapters.storage.temp_file import INCOMING
 from longtake.capabilities.media import orphans
-from longtake.capabilities.media.orphans import Orphans, Place
+from longtake.capabilities.media.orphans import Orphans, SweepProgress
 from longtake.clock import new_id
 from longtake.engine.tables import events
 from longtake.services.assets import NewAsset, keep_bytes, register_asset
@@ -50,7 +50,7 @@ class Ahead:
         return 0.0
 
 
-async def sweep(database: Database, storage: Storage, ahead: timedelta = DAY + timedelta(minutes=1)) -> Place:
+async def sweep(database: Database, storage: Storage, ahead: timedelta = DAY + timedelta(minutes=1)) -> SweepProgress:
     """Run a whole sweep as workers do, run after run; return what it came to."""
     kind = Orphans(database, storage, Ahead(ahead)).kind()
     engine = Engine(database, [kind])
@@ -62,7 +62,7 @@ async def sweep(database: Database, storage: Storage, ahead: timedelta = DAY + t
         outcome = await kind.handler(job)
         assert await database.run(finish, engine, job, outcome)
         if isinstance(outcome, Done):
-            found: Place = outcome.data
+            found: SweepProgress = outcome.data
             return found
         assert isinstance(outcome, Snooze), outcome
 
@@ -95,7 +95,7 @@ async def test_f4_what_no_row_names_goes_after_a_day_and_the_rest_stays(database
     beside = f"results/{asset_id}/of-a-lost-lease.png"
     await storage.put(beside, PNG, "image/png")
     lost = await leave(storage)
-    assert await sweep(database, storage, DAY - timedelta(minutes=1)) == Place(4, None, looked_at=8)
+    assert await sweep(database, storage, DAY - timedelta(minutes=1)) == SweepProgress(4, None, looked_at=8)
     assert sorted(await all_keys(storage)) == sorted([*named, beside, *lost])
     found = await sweep(database, storage)
     assert (found.looked_at, found.removed) == (8, 5)

@@ -32,8 +32,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Bring in files by their addresses: each is copied to the storage and gets a thumbnail."""
-    from longtake.capabilities.media.import_file import KINDS, Line
-    from longtake.capabilities.media.imports import Wanted
+    from longtake.capabilities.media.imports import KINDS, ImportLine, ImportRequest
     from longtake.cli.imports import Outcome, bring
     from longtake.cli.output import print_line
     from longtake.cli.user_server import reach
@@ -41,7 +40,7 @@ def add(
     if kind is not None and kind not in KINDS:
         raise typer.BadParameter("is image or video.", param_hint="--kind")
     outcome = Outcome()
-    lines = [Line(number, Wanted(url, KINDS.get(kind or ""), title)) for number, url in enumerate(urls, 1)]
+    lines = [ImportLine(number, ImportRequest(url, KINDS.get(kind or ""), title)) for number, url in enumerate(urls, 1)]
     with reach() as reached:
         bring(reached.client, lines, outcome)
         outcome.wait(reached, wanted=wait)

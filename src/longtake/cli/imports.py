@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from longtake.capabilities.media.import_file import ImportFile, Line, read_import
+from longtake.capabilities.media.imports import ImportFile, ImportLine, read_import
 from longtake.cli.assets_progress import tried, what_is_missing
 from longtake.cli.failures import print_error
 from longtake.cli.output import print_json, print_line, print_note
@@ -72,14 +72,14 @@ def read_file(path: Path) -> ImportFile:
     return read_import(io.StringIO(text, newline=""))
 
 
-def bring(client: Client, lines: Sequence[Line], outcome: Outcome) -> None:
+def bring(client: Client, lines: Sequence[ImportLine], outcome: Outcome) -> None:
     """Bring in all lines. Where as many are under way as the server allows, wait until some are there."""
     waiting = list(lines)
     told = False
     with _bar("files", len(lines), least=PAGE + 1) as advance:
         while waiting:
             page, waiting = waiting[:PAGE], waiting[PAGE:]
-            items = client.assets.add_many([asdict(line.wanted) for line in page])
+            items = client.assets.add_many([asdict(line.request) for line in page])
             full = [line for line, item in zip(page, items, strict=True) if _is_full(item)]
             for line, item in zip(page, items, strict=True):
                 _take(outcome, line, item)
@@ -96,7 +96,7 @@ def _is_full(item: Mapping[str, Any]) -> bool:
     return bool(item["refused"]) and item["refused"]["code"] == TooManyImports.code
 
 
-def _take(outcome: Outcome, line: Line, item: Mapping[str, Any]) -> None:
+def _take(outcome: Outcome, line: ImportLine, item: Mapping[str, Any]) -> None:
     if item["asset"] is not None:
         (outcome.added if item["added"] else outcome.there).append(item["asset"])
     elif not _is_full(item):

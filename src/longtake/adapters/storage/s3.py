@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from longtake.adapters.storage.s3_address import S3Address
 
-
 log = structlog.get_logger(__name__)
 
 #: Parts of one upload that are sent at once; memory for one upload stays at a few parts.

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from longtake.settings import Settings
 
-
 #: The size of every part of a large upload except the last; memory for one object is a few parts.
 PART_BYTES = 5 * 1024 * 1024
 PROBE_BODY = b"Longtake looks whether it can write here."
