@@ -48,9 +48,9 @@ class Contents:
             waiting = await self._database.read(waiting_thumbnail, asset.id) if asset.has_picture else None
             if waiting is not None:
                 return send_file(request, _from_memory(asset, waiting))
-            brought = brought_thumbnail(asset)
-            if brought is not None:
-                return _redirect(brought)
+            own = brought_thumbnail(asset)
+            if own is not None:
+                return _redirect(own)
         raise NotFound(f"The asset {asset.id} has no {variant}.", hint="It may follow later: see `thumbnail_state`.")
 
     async def _respond_object(self, request: Request, asset: Asset, variant: Variant, key: str) -> Response:

@@ -137,11 +137,11 @@ async def open_source(
     """Open a file at its source: by range requests if the source answers them, else spooled to disk."""
     async with contextlib.AsyncExitStack() as stack:
         answer = await stack.enter_async_context(_first_part(client, url, headers))
-        if answer.status == PARTIAL and (told := _range(answer)) is not None:
+        if answer.status == PARTIAL and (byte_range := _range(answer)) is not None:
             first = b"".join([chunk async for chunk in answer.chunks()])
-            if told[:2] != (0, len(first) - 1):
+            if byte_range[:2] != (0, len(first) - 1):
                 raise ResultNotCopied("The source sent a different part of the file from the one requested.")
-            yield RemoteFile(client, url, headers, told[2], answer.headers.get("ETag"), first)
+            yield RemoteFile(client, url, headers, byte_range[2], answer.headers.get("ETag"), first)
             return
         _require_whole(answer)
         if not spools.full:

@@ -38,7 +38,7 @@ def find_asset(tx: Transaction, asset_id: str) -> Asset | None:
 
 
 def get_asset(tx: Transaction, asset_id: str) -> Asset:
-    """Return the asset of a checked signed link, whoever its owner is. Raises NotFound."""
+    """Return the asset of a checked signed link, of any user. Raises NotFound."""
     asset = find_asset(tx, asset_id)
     if asset is None:
         raise _no_asset(asset_id)
