@@ -77,13 +77,12 @@ async def make_of_copies(folder: str, keys: list[str]) -> bytes:
 async def make_of_sources(urls: list[str]) -> None:
     from longtake.adapters.decoder.pool import DecoderPool
     from longtake.adapters.net import HttpClient
-    from longtake.capabilities.media.range_reader import opened_source
-    from longtake.capabilities.media.spool import Spools
+    from longtake.capabilities.media.range_reader import Spools, open_source
 
     client, decoders, spools = HttpClient(allowed_addresses=["loopback"]), DecoderPool(1), Spools()
     try:
         for url in urls:
-            async with opened_source(client, url, {}, spools) as file:
+            async with open_source(client, url, {}, spools) as file:
                 await decoders.decode(still(), file)
     finally:
         await decoders.close()

@@ -14,10 +14,9 @@ from sqlalchemy import select
 
 from longtake import Engine
 from longtake.adapters.decoder.pool import DecoderPool
-from longtake.capabilities.media.cloudflare import CloudflareFrames
 from longtake.capabilities.media.mirror import MIRROR_LANE
 from longtake.capabilities.media.previews import PREVIEW_LANE, Previews
-from longtake.capabilities.media.thumbnail_maker import Stills
+from longtake.capabilities.media.thumbnail_maker import CloudflareFrames, ThumbnailMaker
 from longtake.capabilities.media.thumbnail_store import asset_pictures
 from longtake.capabilities.media.thumbnails import THUMBNAIL_LANE, Thumbnails
 from longtake.engine.tables import jobs
@@ -112,7 +111,7 @@ class PictureStage(Stage):
 
     def declare(self, cloudflare: CloudflareFrames | None = None) -> None:
         """Put the kinds together."""
-        stills = Stills(self.storage, self.client, self.decoders, self.provider, cloudflare)
+        stills = ThumbnailMaker(self.storage, self.client, self.decoders, self.provider, cloudflare)
         thumbnails = Thumbnails(self.database, lambda: self.engine, self.storage, stills)
         previews = Previews(self.database, self.storage, self.decoders)
         kinds = [self.mirror_kind, thumbnails.kind(), previews.kind()]

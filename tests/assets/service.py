@@ -12,9 +12,10 @@ import orjson
 
 from longtake import Engine
 from longtake.adapters.net import HttpClient
+from longtake.capabilities.media.imports import Imports
 from longtake.capabilities.media.mirror import MIRROR_LANE, Mirror
 from longtake.capabilities.media.references import References
-from longtake.capabilities.media.routes import build_routes
+from longtake.capabilities.media.routes import Media, build_routes
 from longtake.clock import SystemClock
 from longtake.server.web import create_web
 from longtake.services.assets import AssetLinks, NewAsset, find_assets, keep_bytes, register_asset
@@ -59,7 +60,8 @@ class Service:
         self.clock = StoppedClock()
         mirror = Mirror(database, storage, HttpClient(), most_bytes=1_000_000)
         self.engine = Engine(database, [mirror.kind()], [MIRROR_LANE])
-        self.references = References(database, self.engine, storage)
+        self.references = References(database, storage)
+        self.imports = Imports(database, HttpClient(), most_unfinished=5)
         self.links = AssetLinks(storage, SECRET, "", self.clock)
         self.url = ""
         self._client: aiohttp.ClientSession | None = None
@@ -70,7 +72,17 @@ class Service:
         listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         self.links._public_url = self.url
-        routes = build_routes(self.database, self.storage, self.links, self.references, reference_bytes=REFERENCE_BYTES)
+        media = Media(
+            self.database,
+            self.engine,
+            self.storage,
+            self.links,
+            self.imports,
+            self.references,
+            lambda _tx, _user, _asset: None,
+            REFERENCE_BYTES,
+        )
+        routes = build_routes(media)
         web = create_web(
             replace(serving(self.engine), capabilities=[routes]), allowed_hosts=[], upload_bytes=REFERENCE_BYTES
         )

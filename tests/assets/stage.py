@@ -15,7 +15,7 @@ from longtake import Engine
 from longtake.adapters.net import HttpClient
 from longtake.capabilities.media.mirror import MIRROR_LANE, Mirror
 from longtake.capabilities.media.sources import FreshSource
-from longtake.capabilities.media.stuck_copies import SWEEP, Sweeping
+from longtake.capabilities.media.stuck_copies import SWEEP, StuckCopies
 from longtake.db.dialects import NOW, seconds_until
 from longtake.engine.control import hurry
 from longtake.engine.schedules import run_schedule
@@ -119,7 +119,7 @@ class Stage:
             random_source=random.Random(1),
         )
         self.kind = self.mirror.kind()
-        sweeping = Sweeping(database, lambda: self.engine)
+        sweeping = StuckCopies(database, lambda: self.engine)
         self.engine = Engine(database, [self.kind, sweeping.kind(), *kinds], [MIRROR_LANE], [sweeping.schedule()])
 
     def _on_lost(self, tx: Transaction, asset: Asset) -> None:

@@ -16,10 +16,10 @@ from sqlalchemy import text
 
 from longtake import Engine
 from longtake.adapters.net import HttpClient
-from longtake.capabilities.media.import_file import read_import
-from longtake.capabilities.media.import_routes import build_routes
-from longtake.capabilities.media.imports import Adding, Wanted, likely_kind
+from longtake.capabilities.media.imports import ImportRequest, Imports, likely_kind, read_import
 from longtake.capabilities.media.mirror import MIRROR_LANE, Mirror
+from longtake.capabilities.media.references import References
+from longtake.capabilities.media.routes import Media, build_routes
 from longtake.capabilities.media.thumbnails import THUMBNAIL_LANE
 from longtake.clock import SystemClock
 from longtake.engine.kinds import JobKind
@@ -54,7 +54,8 @@ class Service:
         mirror = Mirror(database, storage, HttpClient(), most_bytes=1_000_000).kind()
         thumbnail = JobKind(THUMBNAIL, _done, lane=THUMBNAIL_LANE.name)
         self.engine = Engine(database, [mirror, thumbnail], [MIRROR_LANE, THUMBNAIL_LANE])
-        self.adding = Adding(database, HttpClient(), MOST)
+        self.storage = storage
+        self.imports = Imports(database, HttpClient(), MOST)
         self.links = AssetLinks(storage, SECRET, "", SystemClock())
         self.url = ""
         self._client: aiohttp.ClientSession | None = None
@@ -64,7 +65,17 @@ class Service:
         await self.engine.start()
         listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        routes = build_routes(self.database, self.engine, self.links, self.adding)
+        media = Media(
+            self.database,
+            self.engine,
+            self.storage,
+            self.links,
+            self.imports,
+            References(self.database, self.storage),
+            lambda _tx, _user, _asset: None,
+            100_000,
+        )
+        routes = build_routes(media)
         program = create_web(
             replace(serving(self.engine), capabilities=[routes]), allowed_hosts=[], upload_bytes=100_000
         )
@@ -307,10 +318,10 @@ def test_good_rows_are_read_and_bad_ones_told_by_line() -> None:
         "Last,https://example.com/f.png,image",
     ]
     found = read_import(lines)
-    assert [(one.number, one.wanted) for one in found.lines] == [
-        (2, Wanted("https://example.com/fox.mp4", "video", "A fox, red")),
-        (9, Wanted("https://example.com/c.mp4", None, "Two\r\nlines")),
-        (13, Wanted("https://example.com/f.png", "image", "Last")),
+    assert [(one.number, one.request) for one in found.lines] == [
+        (2, ImportRequest("https://example.com/fox.mp4", "video", "A fox, red")),
+        (9, ImportRequest("https://example.com/c.mp4", None, "Two\r\nlines")),
+        (13, ImportRequest("https://example.com/f.png", "image", "Last")),
     ]
     assert [number for number, _reason in found.bad] == [4, 5, 6, 7, 10, 11, 12]
     assert all(reason.endswith(".") for _number, reason in found.bad)

@@ -12,8 +12,7 @@ from longtake.adapters.storage.keys import preview_key, reference_key, thumbnail
 from longtake.adapters.storage.s3 import S3Storage
 from longtake.adapters.storage.s3_address import parse_s3_url
 from longtake.capabilities.media.mirror import MIRROR_LANE
-from longtake.capabilities.media.removal import Deleting
-from longtake.capabilities.media.removal_routes import delete_asset
+from longtake.capabilities.media.removal import ObjectRemoval, delete_asset
 from longtake.clock import new_id
 from longtake.engine.tables import events, jobs
 from longtake.errors import NotFound, StateConflict
@@ -37,7 +36,7 @@ class Removal:
     def __init__(self, database: Database, storage: Storage) -> None:
         self.database = database
         self.storage = storage
-        self.kind = Deleting(database, storage).kind()
+        self.kind = ObjectRemoval(database, storage).kind()
         self.engine = Engine(database, [self.kind])
 
     async def keep(self, user: str = USER, role: Any = "import", **options: Any) -> str:
@@ -131,7 +130,7 @@ async def test_f31_a_store_that_is_down_is_asked_again_until_the_objects_are_gon
     await removal.remove(await removal.keep())
     [job] = await removal.jobs()
     address = parse_s3_url("s3://bucket?endpoint=http://127.0.0.1:9")
-    down = Deleting(removal.database, S3Storage(address, access_key_id="x", secret_access_key="y"))
+    down = ObjectRemoval(removal.database, S3Storage(address, access_key_id="x", secret_access_key="y"))
     outcome = await down.run(job)
     assert isinstance(outcome, Retry)
     assert outcome.code == "STORAGE_UNAVAILABLE"
@@ -191,7 +190,7 @@ async def test_a_copy_under_way_is_ended_and_what_it_wrote_goes_as_well(
     database: Database, folder_storage: Storage
 ) -> None:
     stage = Stage(database, folder_storage)
-    stage.engine = Engine(database, [stage.kind, Deleting(database, folder_storage).kind()], [MIRROR_LANE])
+    stage.engine = Engine(database, [stage.kind, ObjectRemoval(database, folder_storage).kind()], [MIRROR_LANE])
     async with stage.open():
         stage.source.files["/result.png"] = PNG
         asset_id = await stage.register()

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tests.databases import StoppedClock
 
 REFUSED = "MEDIA_REFUSED: "
-NOT_A_VIDEO = REFUSED + "The file is not a video that is kept."
-NOT_AN_IMAGE = REFUSED + "The file is not an image that is kept."
+NOT_A_VIDEO = REFUSED + "The file is not a video of a supported type."
+NOT_AN_IMAGE = REFUSED + "The file is not an image of a supported type."
 DAMAGED = REFUSED + "The file is damaged, or not whole."
 
 

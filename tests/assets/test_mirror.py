@@ -208,11 +208,11 @@ async def test_the_first_copy_wins_whatever_a_later_try_comes_to(stage: Stage) -
     await stage.database.run(settle_alone, outcome)
     before = await stage.asset(asset_id)
     [report] = [outcome.data]
-    other = replace(report, copied=replace(report.copied, content_type="image/other"))
-    given_up = replace(report, copied=None, given_up="expired")
+    other = replace(report, copy=replace(report.copy, content_type="image/other"))
+    given_up = replace(report, copy=None, given_up="expired")
     for late in (
         Done(data=other),
-        Retry("LATE", "too late", data=replace(report, copied=None, counted=True)),
+        Retry("LATE", "too late", data=replace(report, copy=None, counted=True)),
         Fail("LATE", "too late", data=given_up),
         Cancelled("too late"),
     ):

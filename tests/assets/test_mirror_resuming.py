@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from longtake import Done, Retry
-from longtake.capabilities.media import download
+from longtake.capabilities.media import copier
 from longtake.capabilities.media.sources import FreshSource
 from tests.assets.stage import MP4, Stage
 from tests.storages import keys_in
@@ -28,7 +28,7 @@ LAST_WEEK = "Mon, 05 Jan 2026 10:00:00 GMT"
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(copier, "PAUSE_SECONDS", 0.0)
 
 
 @dataclass
@@ -144,7 +144,7 @@ async def test_a_source_that_breaks_off_all_the_time_is_left_for_a_later_try(qui
     source = Breaking(breaks=1000, after=10_000)
     _asset_id, outcome = await _copy(quick_stage, source)
     assert isinstance(outcome, Retry)
-    assert len(source.asked) == 1 + download.MOST_LOSSES
+    assert len(source.asked) == 1 + copier.MOST_LOSSES
     assert await keys_in(quick_stage.storage, "results") == []
 
 

@@ -18,7 +18,7 @@ from yarl import URL
 from longtake import Done, Retry
 from longtake.adapters.storage.s3 import S3Storage
 from longtake.adapters.storage.s3_address import parse_s3_url
-from longtake.adapters.storage.temp_file import Incoming
+from longtake.adapters.storage.temp_file import TempFile
 from longtake.capabilities.media import copier
 from longtake.capabilities.media.copier import Copier
 from longtake.clock import new_id
@@ -180,7 +180,7 @@ async def test_f31_a_folder_that_is_silent_is_not_held_against_the_source(
 ) -> None:
     go_on = threading.Event()
     monkeypatch.setattr(copier, "seconds_for_try", lambda _role, _attempt: 1.0)
-    monkeypatch.setattr(Incoming, "write", lambda *_: go_on.wait(PATIENCE_SECONDS))
+    monkeypatch.setattr(TempFile, "write", lambda *_: go_on.wait(PATIENCE_SECONDS))
     quick_stage.source.files["/clip.mp4"] = MP4 + bytes(size)
     asset_id = await quick_stage.register("/clip.mp4", "video")
     outcome = await quick_stage.try_once()

@@ -14,9 +14,9 @@ from longtake import Done, Engine, Snooze
 from longtake.adapters.storage.keys import preview_key, reference_key, thumbnail_key
 from longtake.adapters.storage.local import LocalStorage
 from longtake.adapters.storage.storage import PART_BYTES
-from longtake.adapters.storage.temp_folder import INCOMING
+from longtake.adapters.storage.temp_file import INCOMING
 from longtake.capabilities.media import orphans
-from longtake.capabilities.media.orphans import Orphans, Place
+from longtake.capabilities.media.orphans import Orphans, SweepProgress
 from longtake.clock import new_id
 from longtake.engine.tables import events
 from longtake.services.assets import NewAsset, keep_bytes, register_asset
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from longtake import Database, Transaction
-    from longtake.adapters.storage import Facts, Storage
+    from longtake.adapters.storage import ObjectFacts, Storage
     from tests.s3_server import S3Server
 
 DAY = timedelta(hours=24)
@@ -50,7 +50,7 @@ class Ahead:
         return 0.0
 
 
-async def sweep(database: Database, storage: Storage, ahead: timedelta = DAY + timedelta(minutes=1)) -> Place:
+async def sweep(database: Database, storage: Storage, ahead: timedelta = DAY + timedelta(minutes=1)) -> SweepProgress:
     """Run a whole sweep as workers do, run after run; return what it came to."""
     kind = Orphans(database, storage, Ahead(ahead)).kind()
     engine = Engine(database, [kind])
@@ -62,7 +62,7 @@ async def sweep(database: Database, storage: Storage, ahead: timedelta = DAY + t
         outcome = await kind.handler(job)
         assert await database.run(finish, engine, job, outcome)
         if isinstance(outcome, Done):
-            found: Place = outcome.data
+            found: SweepProgress = outcome.data
             return found
         assert isinstance(outcome, Snooze), outcome
 
@@ -95,7 +95,7 @@ async def test_f4_what_no_row_names_goes_after_a_day_and_the_rest_stays(database
     beside = f"results/{asset_id}/of-a-lost-lease.png"
     await storage.put(beside, PNG, "image/png")
     lost = await leave(storage)
-    assert await sweep(database, storage, DAY - timedelta(minutes=1)) == Place(4, None, looked_at=8)
+    assert await sweep(database, storage, DAY - timedelta(minutes=1)) == SweepProgress(4, None, looked_at=8)
     assert sorted(await all_keys(storage)) == sorted([*named, beside, *lost])
     found = await sweep(database, storage)
     assert (found.looked_at, found.removed) == (8, 5)
@@ -123,7 +123,7 @@ async def test_what_is_named_or_written_anew_at_the_second_look_stays(database: 
     class Late(LocalStorage):
         """Where somebody writes a row, or the object again, after the first look."""
 
-        async def facts(self, key: str) -> Facts | None:
+        async def facts(self, key: str) -> ObjectFacts | None:
             if key == named:
                 new = NewAsset(user_id=USER, kind="image", role="import", key=key)
                 await database.run(register_asset, new)

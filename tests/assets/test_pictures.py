@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from PIL import Image
 
-from longtake.adapters.storage.media import JPEG, MEDIA_TYPES, PNG, WEBP, MediaType
-from longtake.capabilities.media.image_size import picture_size
+from longtake.adapters.storage.media_type import JPEG, MEDIA_TYPES, PNG, WEBP, MediaType
+from longtake.capabilities.media.image_size import image_size
 from longtake.errors import MediaRefused
 
 FORMS: list[tuple[MediaType, dict[str, Any]]] = [
@@ -36,14 +36,14 @@ def picture(size: tuple[int, int], options: dict[str, Any]) -> bytes:
 @given(width=some.integers(64, 300), height=some.integers(64, 300))
 @settings(max_examples=8, deadline=None)
 def test_the_size_is_the_one_a_decoder_sees(media: MediaType, options: dict[str, Any], width: int, height: int) -> None:
-    assert picture_size(picture((width, height), options), media) == (width, height)
+    assert image_size(picture((width, height), options), media) == (width, height)
 
 
 def test_a_picture_with_transparency_and_one_that_moves_have_a_size_too() -> None:
     file = BytesIO()
     frames = [Image.new("RGBA", (70, 90), colour) for colour in ("red", "blue")]
     frames[0].save(file, "WEBP", save_all=True, append_images=frames[1:])
-    assert picture_size(file.getvalue(), WEBP) == (70, 90)
+    assert image_size(file.getvalue(), WEBP) == (70, 90)
 
 
 @pytest.mark.parametrize(("media", "options"), FORMS)
@@ -51,7 +51,7 @@ def test_a_picture_that_is_not_whole_is_refused(media: MediaType, options: dict[
     whole = picture((200, 300), options)
     for length in {*range(20), len(whole) // 2, len(whole) - 13}:
         with pytest.raises(MediaRefused):
-            picture_size(whole[:length], media)
+            image_size(whole[:length], media)
 
 
 @pytest.mark.parametrize("media", [PNG, JPEG, WEBP])
@@ -59,7 +59,7 @@ def test_a_picture_that_is_not_whole_is_refused(media: MediaType, options: dict[
 @settings(max_examples=200, deadline=None)
 def test_nonsense_is_refused_and_nothing_else_happens(media: MediaType, body: bytes) -> None:
     with pytest.raises(MediaRefused):
-        picture_size(body, media)
+        image_size(body, media)
 
 
 def png_of(size: tuple[int, int]) -> bytes:
@@ -72,14 +72,14 @@ def png_of(size: tuple[int, int]) -> bytes:
 @pytest.mark.parametrize("size", [(63, 64), (64, 63), (8193, 64), (64, 8193), (8000, 8000), (50_000, 50_000), (0, 64)])
 def test_a14_sides_and_pixels_are_bounded(size: tuple[int, int]) -> None:
     with pytest.raises(MediaRefused, match=f"{size[0]}×{size[1]}"):
-        picture_size(png_of(size), PNG)
+        image_size(png_of(size), PNG)
 
 
 @pytest.mark.parametrize("size", [(64, 64), (8192, 64), (64, 8192), (8192, 6100)])
 def test_pictures_within_the_bounds_are_taken(size: tuple[int, int]) -> None:
-    assert picture_size(png_of(size), PNG) == size
+    assert image_size(png_of(size), PNG) == size
 
 
 def test_only_kinds_with_a_reader_are_ever_asked_for() -> None:
     with pytest.raises(MediaRefused):
-        picture_size(b"GIF89a", MEDIA_TYPES["image/gif"])
+        image_size(b"GIF89a", MEDIA_TYPES["image/gif"])

@@ -13,8 +13,7 @@ import pytest
 from longtake.adapters.net import HttpClient
 from longtake.adapters.storage.local import LocalStorage
 from longtake.capabilities.media import range_reader
-from longtake.capabilities.media.range_reader import FIRST_PART, StoredFile, opened_source
-from longtake.capabilities.media.spool import Spools
+from longtake.capabilities.media.range_reader import FIRST_PART, Spools, StoredFile, open_source
 from longtake.errors import DecodersBusy, StorageUnavailable
 from tests.assets.stage import Source
 from tests.wait import PATIENCE_SECONDS, until
@@ -65,7 +64,7 @@ async def test_a_source_without_parts_is_kept_on_disk_while_it_is_needed(
     source: Source, client: HttpClient, tmp_path: Path
 ) -> None:
     spools = Spools(1, folder=tmp_path)
-    async with opened_source(client, f"{source.url}/clip.mp4", {}, spools) as file:
+    async with open_source(client, f"{source.url}/clip.mp4", {}, spools) as file:
         assert (file.size, file.first) == (len(BODY), BODY[:FIRST_PART])
         assert await file.read(1_000_000, 200_000) == BODY[1_000_000:1_200_000]
         assert await file.read(len(BODY) - 10, 10) == BODY[-10:]
@@ -76,11 +75,11 @@ async def test_only_some_are_kept_at_once_and_the_others_come_back_later(
     source: Source, client: HttpClient, tmp_path: Path
 ) -> None:
     url, spools = f"{source.url}/clip.mp4", Spools(1, folder=tmp_path, place_seconds=0.1)
-    async with opened_source(client, url, {}, spools):
+    async with open_source(client, url, {}, spools):
         with pytest.raises(DecodersBusy):
-            async with opened_source(client, url, {}, spools):
+            async with open_source(client, url, {}, spools):
                 pass
-    async with opened_source(client, url, {}, spools) as file:
+    async with open_source(client, url, {}, spools) as file:
         assert file.size == len(BODY)
 
 
@@ -89,7 +88,7 @@ async def test_whoever_waits_for_a_place_asks_the_source_again(
 ) -> None:
     """An answer that nobody reads for a while would be taken for a slow one."""
     url, spools = f"{source.url}/clip.mp4", Spools(1, folder=tmp_path)
-    async with opened_source(client, url, {}, spools):
+    async with open_source(client, url, {}, spools):
         second = asyncio.create_task(_size_of(client, url, spools))
         await until(lambda: len(source.requests) == 2)
     assert await second == len(BODY)
@@ -124,5 +123,5 @@ def _names_in(folder: Path) -> list[str]:
 
 
 async def _size_of(client: HttpClient, url: str, spools: Spools) -> int:
-    async with opened_source(client, url, {}, spools) as file:
+    async with open_source(client, url, {}, spools) as file:
         return file.size

@@ -10,7 +10,7 @@ from sqlalchemy import delete, func, select, update
 
 from longtake import Done, Fail, JobKind, Retry
 from longtake.capabilities.media import stuck_copies
-from longtake.capabilities.media.stuck_copies import MOST_STUCK, Sweeping, fail_stuck
+from longtake.capabilities.media.stuck_copies import MOST_STUCK, StuckCopies, fail_stuck
 from longtake.db.dialects import NOW
 from longtake.engine.tables import jobs
 from longtake.services.assets import THUMBNAIL, assets, retry_mirror
@@ -46,7 +46,7 @@ async def stick(stage: Stage, asset_id: str, state: str) -> None:
 
 
 def test_v7_the_sweep_comes_every_five_minutes_once_over_all_machines(sqlite_database: Database) -> None:
-    schedule = Sweeping(sqlite_database, lambda: None).schedule()  # type: ignore[arg-type, return-value]
+    schedule = StuckCopies(sqlite_database, lambda: None).schedule()  # type: ignore[arg-type, return-value]
     assert (schedule.kind, schedule.every) == ("assets.sweep", 300.0)
 
 
@@ -65,7 +65,7 @@ async def test_v7_a_copy_that_is_stuck_for_ten_minutes_fails_and_says_where(
     asset = await stage.asset(asset_id)
     assert (asset.mirror_state, asset.mirror_attempts) == ("failed", 1)
     assert asset.mirror_error is not None
-    assert asset.mirror_error.startswith(f"COPY_STUCK: The copy said {state} ")
+    assert asset.mirror_error.startswith(f"COPY_STUCK: The copy was {state} ")
     # V8: the next try, two minutes after the failure.
     assert await stage.wait_of(asset_id) == 120.0
     clock.advance(120)

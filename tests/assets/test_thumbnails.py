@@ -442,7 +442,7 @@ async def test_a_source_that_changes_while_it_is_read_is_refused(stage: PictureS
     await stage.register("/clip.mp4", "video")
     outcome = await stage.run()
     assert isinstance(outcome, Retry)
-    assert outcome.message == "The file has changed at its source while it was read."
+    assert outcome.message == "The file changed at its source while it was being read."
 
 
 async def test_a_thumbnail_that_is_there_is_not_made_again(stage: PictureStage) -> None:

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from longtake.capabilities.media.health import fix_stuck, media_failures, media_health, stuck_media
-from longtake.capabilities.media.own_address import note_own_address
+from longtake.capabilities.media.store import save_public_prefix
 from tests.databases import as_administrator
 from tests.db.applications import Application, application, declare_kinds
 from tests.wait import PATIENCE_SECONDS
@@ -388,5 +388,5 @@ def test_our_own_address_is_written_where_the_rows_can_read_it(database: Databas
         ("", "https://media.example.com/v1/assets/"),
         ("https://other.example.com/media/", "https://other.example.com/media/v1/assets/"),
     ):
-        database.run_blocking(note_own_address, address)
+        database.run_blocking(save_public_prefix, address)
         assert prefix() == expected

@@ -168,7 +168,7 @@ async def test_of_two_who_delete_the_same_one_does(studio: Studio) -> None:
 
 
 async def reference(studio: Studio, user: str = USER) -> str:
-    references = References(studio.database, studio.engine, studio.capabilities.storage)
+    references = References(studio.database, studio.capabilities.storage)
     return (await references.add(user, picture(), "image/png")).id
 
 

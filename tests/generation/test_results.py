@@ -72,7 +72,7 @@ def picture() -> bytes:
 
 
 async def test_x5_a_reference_is_handed_over_as_bytes_where_the_provider_takes_them(studio: Studio) -> None:
-    references = References(studio.database, studio.engine, studio.capabilities.storage)
+    references = References(studio.database, studio.capabilities.storage)
     asset = await references.add(USER, picture(), "image/png")
     task = await studio.follow(await studio.submit(model="gemini-flash-image", references=[asset.id]))
     assert task.status == "completed"
@@ -80,7 +80,7 @@ async def test_x5_a_reference_is_handed_over_as_bytes_where_the_provider_takes_t
 
 
 async def test_x5_a_reference_is_handed_over_as_an_address_that_the_provider_fetches(studio: Studio) -> None:
-    references = References(studio.database, studio.engine, studio.capabilities.storage)
+    references = References(studio.database, studio.capabilities.storage)
     asset = await references.add(USER, picture(), "image/png")
     await studio.submit("a fox like this one", model="nano-banana-edit", references=[asset.id])
     await studio.step()
@@ -91,7 +91,7 @@ async def test_x5_a_reference_is_handed_over_as_an_address_that_the_provider_fet
 
 
 async def test_x5_without_a_public_address_such_a_reference_is_refused_before_anything_is_held(studio: Studio) -> None:
-    references = References(studio.database, studio.engine, studio.capabilities.storage)
+    references = References(studio.database, studio.capabilities.storage)
     asset = await references.add(USER, picture(), "image/png")
     cancelled = await studio.submit(model="nano-banana-edit", references=[asset.id])
     await studio.generation.cancel(USER, cancelled)

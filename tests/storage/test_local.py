@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.adapters.storage import NewObject
-from longtake.adapters.storage import flush as flush_module
+from longtake.adapters.storage import NewObject, temp_file
 from longtake.adapters.storage.local import LocalStorage
-from longtake.adapters.storage.temp_file import Incoming
-from longtake.adapters.storage.temp_folder import INCOMING
+from longtake.adapters.storage.temp_file import INCOMING, TempFile
 from longtake.errors import StorageFull, StorageRefused, StorageUnavailable
 from tests.storages import chunked, keys_in
 from tests.wait import PATIENCE_SECONDS, until
@@ -45,10 +43,10 @@ def test_only_the_owner_may_look_into_the_folder(folder: Path) -> None:
 async def test_what_is_on_its_way_in_is_neither_listed_nor_left_behind(folder: Path) -> None:
     storage = LocalStorage(folder)
     await storage.put(KEY, b"x", "image/png")
-    abandoned = Incoming(folder / INCOMING / "of-a-killed-process")
+    abandoned = TempFile(folder / INCOMING / "of-a-killed-process")
     abandoned.write([b"half"])
     assert await keys_in(storage, "results") == [KEY]
-    abandoned.let_go()
+    abandoned.release()
     with pytest.raises(RuntimeError):
         await storage.put_stream(
             "results/two/t.png", chunked(b"x" * 5_000_000, error=RuntimeError()), "", most_bytes=9**9
@@ -153,10 +151,10 @@ async def test_there_is_no_address_of_a_file(folder: Path) -> None:
 async def test_a_large_file_is_brought_to_the_disk_while_it_comes(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flush_module, "FLUSH_BYTES", 2_000_000)
-    flush, sizes, flushed = Incoming.flush, [], threading.Event()
+    monkeypatch.setattr(temp_file, "FLUSH_BYTES", 2_000_000)
+    flush, sizes, flushed = TempFile.flush, [], threading.Event()
 
-    def noted(self: Incoming) -> None:
+    def noted(self: TempFile) -> None:
         sizes.append(self.path.stat().st_size)
         flush(self)
         flushed.set()
@@ -167,7 +165,7 @@ async def test_a_large_file_is_brought_to_the_disk_while_it_comes(
         assert await asyncio.to_thread(flushed.wait, 20)
         yield b"x" * 1_000_000
 
-    monkeypatch.setattr(Incoming, "flush", noted)
+    monkeypatch.setattr(TempFile, "flush", noted)
     stored = await LocalStorage(folder).put_stream(KEY, chunks(), "", most_bytes=10**9)
     assert stored.size == (folder / KEY).stat().st_size == 9_000_000
     assert sizes
@@ -199,10 +197,10 @@ async def test_f22_what_an_early_flush_met_fails_the_copy(
     folder: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     """The system tells it once: the fsync at the end would succeed."""
-    monkeypatch.setattr(flush_module, "FLUSH_BYTES", 1_000_000)
+    monkeypatch.setattr(temp_file, "FLUSH_BYTES", 1_000_000)
     last = threading.Event()
 
-    def refuse(_self: Incoming) -> None:
+    def refuse(_self: TempFile) -> None:
         if moment == "after the last byte":
             assert last.wait(PATIENCE_SECONDS)
         raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -213,7 +211,7 @@ async def test_f22_what_an_early_flush_met_fails_the_copy(
             await asyncio.sleep(0.01)
         last.set()
 
-    monkeypatch.setattr(Incoming, "flush", refuse)
+    monkeypatch.setattr(TempFile, "flush", refuse)
     storage = LocalStorage(folder)
     with pytest.raises(StorageUnavailable):
         await storage.put_stream(KEY, chunks(), "", most_bytes=10**9)
@@ -225,7 +223,7 @@ async def test_a_file_is_not_let_go_of_while_it_is_brought_to_the_disk(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its descriptor may be another file's a moment later; nobody waits for that."""
-    monkeypatch.setattr(flush_module, "FLUSH_BYTES", 1_000_000)
+    monkeypatch.setattr(temp_file, "FLUSH_BYTES", 1_000_000)
     begun, go_on, flushed = threading.Event(), threading.Event(), []
 
     def slowly(descriptor: int) -> None:

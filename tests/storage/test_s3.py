@@ -54,7 +54,7 @@ async def test_a18_a_signed_address_works_without_keys_for_one_object_and_not_fo
 
 async def test_a_wrong_secret_is_refused_with_what_to_do(s3_server: S3Server) -> None:
     storage = s3_storage(s3_server, secret="not-the-secret-of-the-tests")
-    with pytest.raises(StorageRefused, match=f"does not let us into the bucket {BUCKET}") as caught:
+    with pytest.raises(StorageRefused, match=f"denies access to the bucket {BUCKET}") as caught:
         await storage.check()
     assert "LONGTAKE_S3_SECRET_ACCESS_KEY" in caught.value.hint
     with pytest.raises(StorageRefused):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from longtake.adapters.storage.local import LocalStorage
-from longtake.adapters.storage.temp_folder import INCOMING
+from longtake.adapters.storage.temp_file import INCOMING
 from tests.storages import chunked
 from tests.wait import PATIENCE_SECONDS, until
 

@@ -14,7 +14,7 @@ import pytest
 from longtake.adapters.storage import NewObject
 from longtake.adapters.storage.batch_writer import TOGETHER, WRITING
 from longtake.adapters.storage.local import LocalStorage
-from longtake.adapters.storage.temp_folder import INCOMING, IncomingFolder
+from longtake.adapters.storage.temp_file import INCOMING, TempFolder
 from longtake.errors import ObjectMissing, StorageFull, StorageUnavailable
 from tests.wait import PATIENCE_SECONDS, until
 
@@ -125,14 +125,14 @@ async def test_a_folder_that_goes_is_of_no_concern_to_files_elsewhere(
     keys = ["results/a/1.jpg", "results/b/1.jpg", "posters/c.jpg"]
     more = [asyncio.create_task(storage.put(key, key.encode(), "image/jpeg")) for key in keys]
     await asyncio.sleep(0)
-    keep_names = IncomingFolder.keep_names
+    flush_names = TempFolder.flush_names
 
-    def delete_before(names: IncomingFolder, where: Path) -> None:
+    def delete_before(names: TempFolder, where: Path) -> None:
         if where.name == "a":
             storage._remove([folder / keys[0]])
-        keep_names(names, where)
+        flush_names(names, where)
 
-    monkeypatch.setattr(IncomingFolder, "keep_names", delete_before)
+    monkeypatch.setattr(TempFolder, "flush_names", delete_before)
     disk.go_on.set()
     answers = await asyncio.gather(*more, *first, return_exceptions=True)
     assert [type(one) for one in answers if isinstance(one, Exception)] == [ObjectMissing]
@@ -157,7 +157,7 @@ async def test_what_nobody_thought_of_is_not_told_as_success(folder: Path, monke
     def fail(*_arguments: object) -> None:
         raise UnthoughtOfError
 
-    monkeypatch.setattr(IncomingFolder, "keep_names", fail)
+    monkeypatch.setattr(TempFolder, "flush_names", fail)
     with pytest.raises(UnthoughtOfError):
         await LocalStorage(folder).put("posters/1.jpg", b"1", "image/jpeg")
 

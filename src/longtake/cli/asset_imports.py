@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from longtake.capabilities.media.import_file import ImportFile, Line, read_import
+from longtake.capabilities.media.imports import ImportFile, ImportLine, read_import
 from longtake.cli.server import ServerConnection
 from longtake.client import Client
 from longtake.errors import ImportFileInvalid, TooManyImports
@@ -70,14 +70,14 @@ def read_file(path: Path) -> ImportFile:
     return read_import(io.StringIO(text, newline=""))
 
 
-def import_lines(client: Client, lines: Sequence[Line], report: ImportReport) -> None:
+def import_lines(client: Client, lines: Sequence[ImportLine], report: ImportReport) -> None:
     """Import all lines; while the server has as many unfinished imports as it allows, wait."""
     waiting = list(lines)
     noted = False
     with counting_bar("files", len(lines), least=PAGE + 1) as advance:
         while waiting:
             page, waiting = waiting[:PAGE], waiting[PAGE:]
-            items = client.assets.add_many([asdict(line.wanted) for line in page])
+            items = client.assets.add_many([asdict(line.request) for line in page])
             full = [line for line, item in zip(page, items, strict=True) if _is_full(item)]
             for line, item in zip(page, items, strict=True):
                 _take(report, line, item)
@@ -94,7 +94,7 @@ def _is_full(item: Mapping[str, Any]) -> bool:
     return bool(item["refused"]) and item["refused"]["code"] == TooManyImports.code
 
 
-def _take(report: ImportReport, line: Line, item: Mapping[str, Any]) -> None:
+def _take(report: ImportReport, line: ImportLine, item: Mapping[str, Any]) -> None:
     if item["asset"] is not None:
         (report.added if item["added"] else report.there).append(item["asset"])
     elif not _is_full(item):

@@ -31,8 +31,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Import files by their addresses; each is copied to the storage and gets a thumbnail."""
-    from longtake.capabilities.media.import_file import KINDS, Line
-    from longtake.capabilities.media.imports import Wanted
+    from longtake.capabilities.media.imports import KINDS, ImportLine, ImportRequest
     from longtake.cli.asset_imports import ImportReport, import_lines
     from longtake.cli.server import connect
     from longtake.terminal.output import print_line
@@ -40,7 +39,7 @@ def add(
     if kind is not None and kind not in KINDS:
         raise typer.BadParameter("is image or video.", param_hint="--kind")
     report = ImportReport()
-    lines = [Line(number, Wanted(url, KINDS.get(kind or ""), title)) for number, url in enumerate(urls, 1)]
+    lines = [ImportLine(number, ImportRequest(url, KINDS.get(kind or ""), title)) for number, url in enumerate(urls, 1)]
     with connect() as server:
         import_lines(server.client, lines, report)
         report.wait(server, requested=wait)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import Response
 from starlette.responses import StreamingResponse
 
-from longtake.adapters.storage.media import MEDIA_TYPES
+from longtake.adapters.storage.media_type import MEDIA_TYPES
 from longtake.http.ranges import RangeNotSatisfiable, wanted_range
 
 if TYPE_CHECKING:

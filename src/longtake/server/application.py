@@ -14,7 +14,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 
-from longtake.capabilities.media.own_address import note_own_address
+from longtake.capabilities.media.store import save_public_prefix
 from longtake.clock import Clock, SystemClock
 from longtake.db import Database, Transaction
 from longtake.engine.engine import Engine
@@ -119,7 +119,7 @@ class Application:
         try:
             await self.capabilities.storage.check()
             await self._try_lanes_again()
-            await self.database.run(note_own_address, self.settings.public_url)
+            await self.database.run(save_public_prefix, self.settings.public_url)
             async with self.keys.kept_fresh():
                 yield
         finally:

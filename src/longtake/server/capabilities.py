@@ -29,14 +29,13 @@ from longtake.capabilities.generation.submit import SubmitHandler
 from longtake.capabilities.generation.tasks import TaskLimits, refund_lost
 from longtake.capabilities.generation.validation import OfferedModels
 from longtake.capabilities.generation.watch import Watch
-from longtake.capabilities.media.cloudflare import CloudflareFrames
-from longtake.capabilities.media.imports import Adding
+from longtake.capabilities.media.imports import Imports
 from longtake.capabilities.media.mirror import MIRROR_LANE, Mirror
 from longtake.capabilities.media.orphans import Orphans
 from longtake.capabilities.media.previews import PREVIEW_LANE, Previews
-from longtake.capabilities.media.removal import Deleting
-from longtake.capabilities.media.stuck_copies import Sweeping as AssetSweeping
-from longtake.capabilities.media.thumbnail_maker import Stills
+from longtake.capabilities.media.removal import ObjectRemoval
+from longtake.capabilities.media.stuck_copies import StuckCopies
+from longtake.capabilities.media.thumbnail_maker import CloudflareFrames, ThumbnailMaker
 from longtake.capabilities.media.thumbnails import THUMBNAIL_LANE, Thumbnails
 from longtake.capabilities.scenes.image_job import Making
 from longtake.capabilities.scenes.pace import scene_lane
@@ -168,11 +167,11 @@ class Capabilities:
             on_lost=refund_lost,
             random_source=self._random,
         )
-        stills = Stills(self.storage, self.client, self.decoders, sources, self._cloudflare())
-        thumbnails = Thumbnails(database, self.engine, self.storage, stills)
+        maker = ThumbnailMaker(self.storage, self.client, self.decoders, sources, self._cloudflare())
+        thumbnails = Thumbnails(database, self.engine, self.storage, maker)
         previews = Previews(database, self.storage, self.decoders)
-        sweeping = AssetSweeping(database, self.engine)
-        return [one.kind() for one in (mirror, thumbnails, previews, sweeping)]
+        stuck = StuckCopies(database, self.engine)
+        return [one.kind() for one in (mirror, thumbnails, previews, stuck)]
 
     def _cloudflare(self) -> CloudflareFrames | None:
         if self.settings.thumbnail_method != "cloudflare":
@@ -183,9 +182,9 @@ class Capabilities:
 
     def _removing_kinds(self) -> list[JobKind]:
         """Return what takes rows and files away."""
-        deleting = Deleting(self.database, self.storage)
+        objects = ObjectRemoval(self.database, self.storage)
         accounts = AccountRemoval(self.database, self.engine, [remove_runs_of])
-        return [one.kind() for one in (deleting, accounts, self._orphans(), self._retention())]
+        return [one.kind() for one in (objects, accounts, self._orphans(), self._retention())]
 
     def _orphans(self) -> Orphans:
         return Orphans(self.database, self.storage, self.clock)
@@ -216,7 +215,7 @@ class Capabilities:
         """Return all schedules."""
         context = self._job_context()
         deadlines, health = DeadlineSweep(context), HealthCheck(context)
-        copies = AssetSweeping(self.database, self.engine)
+        copies = StuckCopies(self.database, self.engine)
         sweeps = [one.schedule() for one in (deadlines, copies, health, self._orphans(), self._retention())]
         return [*sweeps, webhook_pruning.prune_schedule(), *self.catalogue.schedules()]
 
@@ -254,9 +253,9 @@ class Capabilities:
         most = self.settings.unfinished_tasks
         return Scenes(self.database, generation.engine, self.scene_models, generation.links, most)
 
-    def adding(self) -> Adding:
-        """Return what the routes that bring files in need."""
-        return Adding(self.database, self.client, self.settings.unfinished_imports)
+    def imports(self) -> Imports:
+        """Return what the routes of imports need."""
+        return Imports(self.database, self.client, self.settings.unfinished_imports)
 
     async def close(self) -> None:
         """Let go of connections."""

@@ -8,9 +8,7 @@ from longtake.capabilities.catalogue import poster_routes
 from longtake.capabilities.catalogue import routes as catalogue_routes
 from longtake.capabilities.generation import routes as generation_routes
 from longtake.capabilities.generation.removal import require_unused
-from longtake.capabilities.media import import_routes
-from longtake.capabilities.media import removal_routes as asset_deleting_routes
-from longtake.capabilities.media import routes as asset_routes
+from longtake.capabilities.media import routes as media_routes
 from longtake.capabilities.media.references import References
 from longtake.capabilities.scenes import routes as scene_routes
 from longtake.server import drain_routes, snapshot
@@ -31,8 +29,16 @@ if TYPE_CHECKING:
 def build_routers(parts: Capabilities, generation: Generation) -> list[APIRouter]:
     """Return the routes, of the catalogue too."""
     database, engine, links = parts.database, generation.engine, generation.links
-    references = References(database, engine, parts.storage)
-    most_bytes = parts.settings.reference_bytes
+    media = media_routes.Media(
+        database,
+        engine,
+        parts.storage,
+        links,
+        parts.imports(),
+        References(database, parts.storage),
+        require_unused,
+        parts.settings.reference_bytes,
+    )
     return [
         generation_routes.build_routes(generation),
         scene_routes.build_routes(parts.scenes(generation)),
@@ -42,9 +48,7 @@ def build_routers(parts: Capabilities, generation: Generation) -> list[APIRouter
         credit_routes.build_routes(database),
         webhook_routes.build_routes(Webhooks(database, parts.engine, parts.client, parts.vault, parts.clock)),
         live_routes.build_routes(parts.streams),
-        asset_deleting_routes.build_routes(database, engine, require_unused),
-        import_routes.build_routes(database, engine, links, parts.adding()),
-        asset_routes.build_routes(database, parts.storage, links, references, reference_bytes=most_bytes),
+        media_routes.build_routes(media),
         catalogue_routes.build_routes(parts.catalogue.catalogue()),
         poster_routes.build_routes(database, parts.storage),
     ]

@@ -1,6 +1,5 @@
-"""Objects: media files under keys of our own making, in a folder or in an S3-compatible store."""
+"""Stores of objects: media files under keys that Longtake makes, in a folder or an S3-compatible bucket."""
 
-from longtake.adapters.storage.open import open_storage
-from longtake.adapters.storage.storage import Facts, NewObject, Storage, Stored
+from longtake.adapters.storage.storage import NewObject, ObjectFacts, Storage, Stored, open_storage
 
-__all__ = ["Facts", "NewObject", "Storage", "Stored", "open_storage"]
+__all__ = ["NewObject", "ObjectFacts", "Storage", "Stored", "open_storage"]

@@ -1,7 +1,7 @@
-"""Files that are in memory already, on their way to the disk; those that come while others are written go together.
+"""Writes files that are already in memory. Files that arrive while others are being written go in one batch.
 
-Many small files at a time would otherwise be a thread's turn, and a wait for the disk's journal, for each of them and
-for the name of each: three times the processor time that it takes together.
+Written one by one, each small file would cost a thread switch and two waits for the disk's journal, one for its bytes
+and one for its name: three times the processor time of a batch.
 """
 
 from __future__ import annotations
@@ -17,64 +17,63 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from longtake.adapters.storage.temp_file import Incoming
-    from longtake.adapters.storage.temp_folder import IncomingFolder
-    from longtake.adapters.storage.threads import Threads
+    from longtake.adapters.storage.shared_file import Threads
+    from longtake.adapters.storage.temp_file import TempFile, TempFolder
 
-    #: Calls a function; what the system says becomes our error.
-    Clearly = Callable[..., Any]
+    #: Calls a function and raises the system's errors as ours.
+    Translated = Callable[..., Any]
 
-#: How many threads write at once: one that hangs does not stop the others, and what comes meanwhile gathers.
+#: How many batches are written at once: one that hangs does not stop the others, and new files gather meanwhile.
 WRITING = 3
-#: How many are written together at most, and how many bytes where there are several.
+#: The most puts in a batch, and the most bytes in a batch of several.
 TOGETHER = 16
 BYTES_TOGETHER = 4 * 1024 * 1024
 
 
 @dataclass(slots=True, eq=False)
 class _Put:
-    """Files that belong together; `ended` has their checksums, or an error that is of no concern to other puts."""
+    """Files that belong together. `ended` gets their checksums, or an error that concerns no other put."""
 
     files: Sequence[tuple[Path, bytes]]
     ended: asyncio.Future[list[str]]
-    #: What is logged on the thread still says whose work it is.
+    #: The caller's logging context.
     context: Context = field(default_factory=copy_context)
-    incoming: list[Incoming] = field(default_factory=list)
+    written: list[TempFile] = field(default_factory=list)
     error: BaseException | None = None
 
     @property
     def size(self) -> int:
         return sum(len(body) for _target, body in self.files)
 
-    def attempt(self, step: Callable[[_Put], None], clearly: Clearly) -> None:
+    def attempt(self, step: Callable[[_Put], None], translated: Translated) -> None:
         if self.error is None:
             try:
-                self.context.run(clearly, step, self)
-            except Exception as error:  # noqa: BLE001 - it is for whoever waits for these files
+                self.context.run(translated, step, self)
+            except Exception as error:  # noqa: BLE001 - the caller that waits for these files gets it
                 self.error = error
 
     def end(self) -> None:
-        # Whoever was stopped meanwhile does not wait any more.
+        # A cancelled caller no longer waits.
         if self.ended.done():
             return
         if self.error is not None:
             self.ended.set_exception(self.error)
         else:
-            self.ended.set_result([one.checksum for one in self.incoming])
+            self.ended.set_result([one.checksum for one in self.written])
 
 
-class WholeFiles:
-    """Lives on one event loop; `_bring` and what is below it run on threads."""
+class BatchWriter:
+    """Belongs to one event loop; `_write` and the methods below it run on threads."""
 
-    def __init__(self, folder: IncomingFolder, writers: Threads, clearly: Clearly) -> None:
+    def __init__(self, folder: TempFolder, writers: Threads, translated: Translated) -> None:
         self._folder = folder
         self._writers = writers
-        self._clearly = clearly
+        self._translated = translated
         self._waiting: deque[_Put] = deque()
         self._writing = 0
 
     async def put(self, files: Sequence[tuple[Path, bytes]]) -> list[str]:
-        """Write files; return their checksums. When one fails, those before it may be there, whole."""
+        """Write files and return their checksums. When one fails, those before it may be stored, whole."""
         put = _Put(files, asyncio.get_running_loop().create_future())
         self._waiting.append(put)
         self._write_next()
@@ -98,14 +97,14 @@ class WholeFiles:
             if taken and size > BYTES_TOGETHER:
                 break
             put = self._waiting.popleft()
-            # What has not begun when whoever asked for it is stopped never does.
+            # A put whose caller was cancelled before its turn is never written.
             if not put.ended.done():
                 taken.append(put)
         return taken
 
     def _written(self, puts: Sequence[_Put], call: asyncio.Future[None]) -> None:
         self._writing -= 1
-        # Whatever nobody thought of must not be told as success.
+        # An unexpected error of the batch must not pass for success.
         self._end(puts, call.exception())
         self._write_next()
 
@@ -119,45 +118,45 @@ class WholeFiles:
 
     def _write(self, puts: Sequence[_Put]) -> None:
         try:
-            # All bytes are on their way before the first wait for the disk, and none gets its name before the last:
-            # then it is one wait for all, or nearly.
-            for step in (self._bring, self._send, self._flush, self._name):
+            # All bytes are on their way to the disk before the first flush waits, and no file gets its name before the
+            # last flush: that makes nearly one wait for the whole batch.
+            for step in (self._create, self._flush_soon, self._flush, self._rename):
                 for put in puts:
-                    put.attempt(step, self._clearly)
-            self._keep_names([put for put in puts if put.error is None])
+                    put.attempt(step, self._translated)
+            self._flush_names([put for put in puts if put.error is None])
         finally:
             for put in puts:
-                for incoming in put.incoming:
-                    incoming.let_go()
+                for file in put.written:
+                    file.release()
 
-    def _bring(self, put: _Put) -> None:
+    def _create(self, put: _Put) -> None:
         for _target, body in put.files:
-            incoming = self._folder.new()
-            put.incoming.append(incoming)
-            self._folder.begin(incoming)
-            incoming.write([body])
+            file = self._folder.new()
+            put.written.append(file)
+            self._folder.create(file)
+            file.write([body])
 
-    def _send(self, put: _Put) -> None:
-        for incoming in put.incoming:
-            incoming.flush_soon()
+    def _flush_soon(self, put: _Put) -> None:
+        for file in put.written:
+            file.flush_soon()
 
     def _flush(self, put: _Put) -> None:
-        for incoming in put.incoming:
-            incoming.flush()
+        for file in put.written:
+            file.flush()
 
-    def _name(self, put: _Put) -> None:
-        for incoming, (target, _body) in zip(put.incoming, put.files, strict=True):
-            self._folder.name(incoming, target)
+    def _rename(self, put: _Put) -> None:
+        for file, (target, _body) in zip(put.written, put.files, strict=True):
+            self._folder.rename(file, target)
 
-    def _keep_names(self, puts: Sequence[_Put]) -> None:
-        within: dict[Path, list[_Put]] = {}
+    def _flush_names(self, puts: Sequence[_Put]) -> None:
+        puts_in: dict[Path, list[_Put]] = {}
         for put in puts:
             for target, _body in put.files:
-                within.setdefault(target.parent, []).append(put)
-        for folder, theirs in within.items():
-            # Asked once: the system tells one flush only of what could not be written.
+                puts_in.setdefault(target.parent, []).append(put)
+        for folder, theirs in puts_in.items():
+            # Once per folder: the system reports a lost write to one flush only.
             try:
-                self._clearly(self._folder.keep_names, folder)
+                self._translated(self._folder.flush_names, folder)
             except Exception as error:  # noqa: BLE001 - as above
                 for put in theirs:
                     put.error = error

@@ -1,34 +1,33 @@
-"""Objects as files in a folder. What is there is whole: written beside, brought to the disk, then renamed."""
+"""Objects as files in a folder. Every file is whole: written elsewhere, brought to the disk, then renamed."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import errno
+import itertools
 import os
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 import structlog
 
-from longtake.adapters.storage.batch_writer import WholeFiles
-from longtake.adapters.storage.flush import Flushing
-from longtake.adapters.storage.folder import facts_of, take, those_there, walk
+from longtake.adapters.storage.batch_writer import BatchWriter
 from longtake.adapters.storage.keys import check_key
-from longtake.adapters.storage.open_file import Outgoing
-from longtake.adapters.storage.source import Batches
-from longtake.adapters.storage.storage import Facts, NewObject, Storage, Stored
-from longtake.adapters.storage.temp_folder import IncomingFolder
-from longtake.adapters.storage.threads import Threads
+from longtake.adapters.storage.media_type import type_of_key
+from longtake.adapters.storage.shared_file import ReadableFile, Threads
+from longtake.adapters.storage.storage import NewObject, ObjectFacts, Storage, Stored
+from longtake.adapters.storage.temp_file import BackgroundFlush, TempFolder
+from longtake.adapters.storage.upload_source import Batches
 from longtake.batch_loader import BatchLoader
 from longtake.errors import ObjectMissing, StorageFull, StorageRefused, StorageUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
-    from datetime import datetime
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from longtake.adapters.storage.temp_file import Incoming
+    from longtake.adapters.storage.temp_file import TempFile
 
 Ts = TypeVarTuple("Ts")
 
@@ -36,7 +35,8 @@ log = structlog.get_logger(__name__)
 
 READ_BYTES = 256 * 1024
 WRITE_BYTES = 1024 * 1024
-#: Some of them may hang in a write or a flush while others still come through.
+LISTED_AT_ONCE = 500
+#: Several, so that some may hang in a write or a flush while others still get through.
 WRITERS = 16
 READERS = 8
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -52,18 +52,18 @@ class LocalStorage(Storage):
         self._folder = folder
         self._writers = Threads(WRITERS, "objects-write")
         self._readers = Threads(READERS, "objects-read")
-        self._incoming = IncomingFolder(folder)
-        self._looks = BatchLoader[tuple[str, ...], list[str]](
-            lambda asked: self._read(those_there, os.fspath(folder), asked)
+        self._temp = TempFolder(folder)
+        self._existing = BatchLoader[tuple[str, ...], list[str]](
+            lambda asked: self._read(existing_keys, os.fspath(folder), asked)
         )
-        self._whole = WholeFiles(self._incoming, self._writers, self._clearly)
+        self._batches = BatchWriter(self._temp, self._writers, self._translated)
 
     async def put(self, key: str, body: bytes, content_type: str, *, file_name: str | None = None) -> Stored:
         [stored] = await self.put_all([NewObject(key, body, content_type, file_name)])
         return stored
 
     async def put_all(self, objects: Sequence[NewObject]) -> Sequence[Stored]:
-        checksums = await self._whole.put([(self._path(one.key), one.body) for one in objects])
+        checksums = await self._batches.put([(self._path(one.key), one.body) for one in objects])
         return [Stored(one.key, len(one.body), checksum) for one, checksum in zip(objects, checksums, strict=True)]
 
     async def put_stream(
@@ -76,26 +76,26 @@ class LocalStorage(Storage):
         file_name: str | None = None,  # noqa: ARG002
     ) -> Stored:
         target = self._path(key)
-        incoming = self._incoming.new()
-        flushing = Flushing(partial(self._write, incoming.flush))
+        file = self._temp.new()
+        flush = BackgroundFlush(partial(self._write, file.flush))
         async with Batches(chunks, most_bytes=most_bytes, part_bytes=WRITE_BYTES) as source:
             try:
-                await self._write(self._incoming.begin, incoming)
+                await self._write(self._temp.create, file)
                 async for batch in source.parts():
-                    flushing.wrote(await self._write(incoming.write, batch))
-                await flushing.end()
-                await self._write(self._finish, incoming, target)
+                    flush.count(await self._write(file.write, batch))
+                await flush.finish()
+                await self._write(self._finish, file, target)
             except asyncio.CancelledError:
-                # A silent disk may keep a thread for hours; whoever has no time left must not wait for that.
-                self._writers.leave_to(incoming.let_go)
+                # A stalled disk may hold a thread for hours; a cancelled caller must not wait for it.
+                self._writers.leave_to(file.release)
                 raise
             except Exception:
-                await asyncio.shield(self._writers.call(incoming.let_go))
+                await asyncio.shield(self._writers.call(file.release))
                 raise
-            return Stored(key, source.size, incoming.checksum)
+            return Stored(key, source.size, file.checksum)
 
     async def read(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
-        file = Outgoing(self._path(key))
+        file = ReadableFile(self._path(key))
         at = start
         try:
             while end is None or at < end:
@@ -106,32 +106,31 @@ class LocalStorage(Storage):
                 at += len(chunk)
                 yield chunk
         finally:
-            # At once, if no thread reads from it; else by that thread, when it is done.
-            file.let_go()
+            file.release()
 
-    async def facts(self, key: str) -> Facts | None:
+    async def facts(self, key: str) -> ObjectFacts | None:
         path = self._path(key)
         try:
             status: os.stat_result = await self._read(path.stat)
         except ObjectMissing:
             return None
-        return facts_of(key, status)
+        return _facts_of(key, status)
 
     async def existing(self, keys: Sequence[str]) -> list[str]:
-        return await self._looks.load(tuple(check_key(key) for key in keys)) or []
+        return await self._existing.load(tuple(check_key(key) for key in keys)) or []
 
     async def delete(self, keys: Iterable[str]) -> None:
         paths = [self._path(key) for key in keys]
         await self._read(self._remove, paths)
 
-    async def list(self, prefix: str, after: str | None = None) -> AsyncGenerator[Facts, None]:
+    async def list(self, prefix: str, after: str | None = None) -> AsyncGenerator[ObjectFacts, None]:
         found = walk(self._folder, self._path(prefix.rstrip("/")), after or "")
-        while batch := await self._read(take, found):
-            for one in batch:
+        while page := await self._read(_next_page, found):
+            for one in page:
                 yield one
 
     async def remove_unfinished(self, before: datetime) -> int:
-        removed: int = await self._read(self._incoming.remove_unfinished, before)
+        removed: int = await self._read(self._temp.remove_unfinished, before)
         return removed
 
     async def signed_url(self, key: str, seconds: float) -> str | None:  # noqa: ARG002
@@ -143,21 +142,21 @@ class LocalStorage(Storage):
         self._writers.close()
         self._readers.close()
 
-    def _write(self, call: Callable[[*Ts], Any], *arguments: *Ts) -> asyncio.Future[Any]:
-        return self._writers.call(self._clearly, call, *arguments)
-
-    def _read(self, call: Callable[[*Ts], Any], *arguments: *Ts) -> asyncio.Future[Any]:
-        return self._readers.call(self._clearly, call, *arguments)
-
-    # -- on a thread ---------------------------------------------------------------------------------------------
-
     def _path(self, key: str) -> Path:
         return self._folder / check_key(key)
 
-    def _finish(self, incoming: Incoming, target: Path) -> None:
-        self._incoming.name(incoming, target)
-        self._incoming.keep_names(target.parent)
-        incoming.let_go()
+    def _write(self, call: Callable[[*Ts], Any], *arguments: *Ts) -> asyncio.Future[Any]:
+        return self._writers.call(self._translated, call, *arguments)
+
+    def _read(self, call: Callable[[*Ts], Any], *arguments: *Ts) -> asyncio.Future[Any]:
+        return self._readers.call(self._translated, call, *arguments)
+
+    # -- on a thread ---------------------------------------------------------------------------------------------
+
+    def _finish(self, file: TempFile, target: Path) -> None:
+        self._temp.rename(file, target)
+        self._temp.flush_names(target.parent)
+        file.release()
 
     def _remove(self, paths: Iterable[Path]) -> None:
         for path in paths:
@@ -166,14 +165,14 @@ class LocalStorage(Storage):
                 with contextlib.suppress(OSError):
                     path.parent.rmdir()
 
-    def _clearly(self, call: Callable[[*Ts], Any], *arguments: *Ts) -> Any:
-        """Call; what the system says about a file becomes our error."""
+    def _translated(self, call: Callable[[*Ts], Any], *arguments: *Ts) -> Any:
+        """Call the function, and raise the system's errors as ours."""
         try:
             return call(*arguments)
         except FileNotFoundError as error:
             raise ObjectMissing("There is no object under this key.") from error
         except OSError as error:
-            # The folder's name is for the log: errors reach users.
+            # Errors reach users: the folder's name belongs in the log only.
             reason = error.strerror or type(error).__name__
             log.warning("objects cannot be used", action="storage", folder=str(self._folder), error=reason)
             if error.errno in _NO_ROOM:
@@ -181,3 +180,46 @@ class LocalStorage(Storage):
             if error.errno in _NOT_ALLOWED:
                 raise StorageRefused(f"The folder of objects cannot be used: {reason}.") from error
             raise StorageUnavailable(f"The folder of objects cannot be used now: {reason}.") from error
+
+
+def walk(root: Path, folder: Path, after: str) -> Iterator[ObjectFacts]:
+    """Yield objects in the order of keys, as buckets do: a folder sorts as its name followed by a slash."""
+    prefix = folder.relative_to(root).as_posix()
+    for name in _names_in(folder):
+        key = f"{prefix}/{name}"
+        if name.endswith("/") and (key > after or after.startswith(key)):
+            yield from walk(root, root / key, after)
+        elif key > after and not name.endswith("/"):
+            with contextlib.suppress(FileNotFoundError):
+                yield _facts_of(key, (root / key).stat())
+
+
+def existing_keys(root: str, lists: Sequence[Sequence[str]]) -> dict[Sequence[str], list[str]]:
+    """Return, for each list of keys, those that have a file."""
+    return {keys: [key for key in keys if _exists(f"{root}/{key}")] for keys in lists}
+
+
+def _next_page(found: Iterator[ObjectFacts]) -> list[ObjectFacts]:
+    return list(itertools.islice(found, LISTED_AT_ONCE))
+
+
+def _facts_of(key: str, status: os.stat_result) -> ObjectFacts:
+    modified = datetime.fromtimestamp(status.st_mtime, UTC)
+    return ObjectFacts(key, status.st_size, f'"{status.st_mtime_ns:x}-{status.st_size:x}"', modified, type_of_key(key))
+
+
+def _exists(path: str) -> bool:
+    # Unlike Path.exists this raises for a folder that cannot be read, instead of taking it for an empty one.
+    try:
+        os.stat(path)  # noqa: PTH116 - called four times for every poster
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as found:
+            return sorted(f"{one.name}/" if one.is_dir() else one.name for one in found)
+    except FileNotFoundError:
+        return []

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import obstore
 import structlog
+from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import S3Store
 
 from longtake.adapters.storage.keys import check_key
-from longtake.adapters.storage.s3_errors import translated
-from longtake.adapters.storage.s3_uploads import S3Keys, S3Uploads, keys_of_environment
-from longtake.adapters.storage.source import EqualParts, UploadStopped
-from longtake.adapters.storage.storage import PART_BYTES, Facts, Storage, Stored
-from longtake.errors import ObjectMissing, StorageUnavailable
+from longtake.adapters.storage.s3_uploads import S3Credentials, S3Uploads, credentials_from_environment
+from longtake.adapters.storage.storage import PART_BYTES, ObjectFacts, Storage, Stored
+from longtake.adapters.storage.upload_source import EqualParts, UploadStopped
+from longtake.errors import ObjectMissing, StorageError, StorageFull, StorageRefused, StorageUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
@@ -29,21 +30,28 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-#: Parts of one upload that are sent at once. Memory for one upload is a few parts, however large the object is.
+#: Parts of one upload that are sent at once; memory for one upload stays at a few parts.
 PARTS_AT_ONCE = 2
 READ_BYTES = 256 * 1024
-#: One quick repeat hides a connection that had gone stale; the real retrier is the engine.
+#: One quick repeat hides a stale connection; the engine does the real retries.
 REPEATS = 1
-#: How long an upload that was stopped gets to take its parts back.
-FAREWELL_SECONDS = 1.5
+#: How long a stopped upload has to remove its parts.
+CLEANUP_SECONDS = 1.5
+
+_STATUS = re.compile(r"non-2xx status code: (\d{3})")
+_CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>")
+_HINT = "Check LONGTAKE_STORAGE_URL, LONGTAKE_S3_ACCESS_KEY_ID and LONGTAKE_S3_SECRET_ACCESS_KEY."
+#: Worth another try: trouble of the server, or with our clock.
+_TRANSIENT = frozenset((408, 425, 429, 500, 502, 503, 504))
+_NO_ROOM = frozenset((507,))
 
 
 class S3Storage(Storage):
     """A bucket, or a folder of it.
 
-    No default checksums and no aws-chunked bodies are sent, and all parts but the last are equal: R2 and OSS refuse
-    anything else. ``request_seconds`` is the limit for one request, also where a server takes the connection and
-    says nothing.
+    It sends no default checksums and no aws-chunked bodies, and all parts but the last have the same size: R2 and OSS
+    refuse anything else. ``request_seconds`` limits one request, also when a server accepts the connection and then
+    stays silent.
     """
 
     def __init__(
@@ -76,12 +84,12 @@ class S3Storage(Storage):
             },
             retry_config={"max_retries": REPEATS, "retry_timeout": timedelta(seconds=request_seconds)},
         )
-        keys = S3Keys(access_key_id, secret_access_key) if access_key_id else keys_of_environment()
+        keys = S3Credentials(access_key_id, secret_access_key) if access_key_id else credentials_from_environment()
         self._uploads = None if keys is None else S3Uploads(address, keys, request_seconds)
 
     async def put(self, key: str, body: bytes, content_type: str, *, file_name: str | None = None) -> Stored:
         check_key(key)
-        async with self._asking():
+        async with self._request():
             await obstore.put_async(
                 self._store, key, body, attributes=_attributes(content_type, file_name), use_multipart=False
             )
@@ -101,7 +109,7 @@ class S3Storage(Storage):
             parts = source.parts()
             first = await anext(parts, b"")
             if len(first) < PART_BYTES:
-                # It is all there is: one request instead of three.
+                # The whole object: one request instead of three.
                 await anext(parts, None)
                 return await self.put(key, first, content_type, file_name=file_name)
             await self._put_parts(key, source, _chain(first, parts), _attributes(content_type, file_name))
@@ -110,24 +118,24 @@ class S3Storage(Storage):
     async def _put_parts(
         self, key: str, source: EqualParts, parts: AsyncIterator[bytes], attributes: dict[str, str]
     ) -> None:
-        """Send the parts. A request to the store is never dropped in the middle, which would leave parts behind.
+        """Send the parts. A request is never dropped in the middle: that would leave parts in the store.
 
-        Being cancelled ends the source with an error instead, at which the store takes the parts back itself.
+        Instead, being cancelled ends the source with an error, and the client then removes the parts itself.
         """
         upload = obstore.put_async(
             self._store, key, parts, attributes=attributes, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE
         )
         uploading = asyncio.ensure_future(upload)
         try:
-            async with translated(self._bucket):
+            async with _translated(self._bucket):
                 await asyncio.shield(uploading)
         except asyncio.CancelledError:
             source.stop()
-            # If it takes longer than that, what it comes to is of no interest to anybody.
-            uploading.add_done_callback(_look_away)
-            await asyncio.wait({uploading}, timeout=FAREWELL_SECONDS)
+            # The outcome of a slower cleanup is not needed.
+            uploading.add_done_callback(_retrieve_error)
+            await asyncio.wait({uploading}, timeout=CLEANUP_SECONDS)
             if uploading.done() and not uploading.cancelled() and uploading.exception() is None:
-                # It was too late to stop it. Nobody will hear of this object.
+                # Too late to stop it: the caller will never name this object.
                 await self.delete([key])
             raise
         except Exception:
@@ -141,15 +149,15 @@ class S3Storage(Storage):
             return
         options: dict[str, Any] = {"range": {"offset": start} if end is None else (start, end)}
         whole = start == 0 and end is None
-        async with translated(self._bucket):
+        async with _translated(self._bucket):
             answer = await obstore.get_async(self._store, key, options=None if whole else options)  # type: ignore[arg-type]
             async for chunk in answer.stream(min_chunk_size=READ_BYTES):
                 yield bytes(chunk)
 
-    async def facts(self, key: str) -> Facts | None:
+    async def facts(self, key: str) -> ObjectFacts | None:
         check_key(key)
         try:
-            async with self._asking():
+            async with self._request():
                 answer = await obstore.get_async(self._store, key, options={"head": True})
         except ObjectMissing:
             return None
@@ -158,40 +166,40 @@ class S3Storage(Storage):
     async def delete(self, keys: Iterable[str]) -> None:
         wanted = [check_key(key) for key in keys]
         if wanted:
-            async with self._asking():
+            async with self._request():
                 await obstore.delete_async(self._store, wanted)
 
-    async def list(self, prefix: str, after: str | None = None) -> AsyncGenerator[Facts, None]:
+    async def list(self, prefix: str, after: str | None = None) -> AsyncGenerator[ObjectFacts, None]:
         check_key(prefix.rstrip("/"))
-        async with translated(self._bucket):
+        async with _translated(self._bucket):
             async for batch in obstore.list(self._store, prefix.rstrip("/"), offset=after):
                 for meta in batch:
                     yield _facts(meta, {})
 
     async def remove_unfinished(self, before: datetime) -> int:
-        """Abort uploads. Keys of the machine's own role are not known here: then the bucket's own rule has to do it."""
+        """Abort uploads. With the credentials of the machine's role, which are unknown here, leave it to the bucket."""
         if self._uploads is None:
             log.info("unfinished uploads are left to the bucket's lifecycle rule", action="storage")
             return 0
         return await self._uploads.remove(before)
 
     async def signed_url(self, key: str, seconds: float) -> str | None:
-        """Return an address that works without our keys, for this object only."""
+        """Return an address of this object alone that works without our keys."""
         check_key(key)
-        async with self._asking():
+        async with self._request():
             return await obstore.sign_async(self._store, "GET", key, timedelta(seconds=seconds))
 
     @asynccontextmanager
-    async def _asking(self) -> AsyncIterator[None]:
-        """Ask for something small: with a limit over all repeats, and in our words when it fails."""
+    async def _request(self) -> AsyncIterator[None]:
+        """Limit a small request with its repeats, and translate its errors."""
         try:
-            async with translated(self._bucket), asyncio.timeout(2 * self._seconds):
+            async with _translated(self._bucket), asyncio.timeout(2 * self._seconds):
                 yield
         except TimeoutError as error:
             raise StorageUnavailable(f"The store of the bucket {self._bucket} does not answer.") from error
 
 
-def _look_away(upload: asyncio.Future[Any]) -> None:
+def _retrieve_error(upload: asyncio.Future[Any]) -> None:
     if not upload.cancelled():
         upload.exception()
 
@@ -209,6 +217,34 @@ def _attributes(content_type: str, file_name: str | None) -> dict[str, str]:
     return attributes
 
 
-def _facts(meta: ObjectMeta, attributes: Mapping[str, str]) -> Facts:
+def _facts(meta: ObjectMeta, attributes: Mapping[str, str]) -> ObjectFacts:
     content_type = attributes.get("Content-Type")
-    return Facts(meta["path"], meta["size"], meta["e_tag"], meta["last_modified"], content_type)
+    return ObjectFacts(meta["path"], meta["size"], meta["e_tag"], meta["last_modified"], content_type)
+
+
+@asynccontextmanager
+async def _translated(bucket: str) -> AsyncIterator[None]:
+    """Raise the client's errors as ours; others pass unchanged."""
+    try:
+        yield
+    except (BaseError, FileNotFoundError) as error:
+        raise _translate(bucket, error) from None
+
+
+def _translate(bucket: str, error: BaseException) -> StorageError:
+    """Return our error for the client's. Its text repeats addresses and whole answers, and stays inside."""
+    text = str(error)
+    code = found[1] if (found := _CODE.search(text)) else None
+    status = int(found[1]) if (found := _STATUS.search(text)) else None
+    if code == "NoSuchBucket":
+        return StorageRefused(f"There is no bucket {bucket}.", hint=_HINT)
+    if isinstance(error, FileNotFoundError):
+        return ObjectMissing("There is no object under this key.")
+    detail = f" ({code})" if code else f" (HTTP {status})" if status else ""
+    if isinstance(error, PermissionDeniedError | UnauthenticatedError):
+        return StorageRefused(f"The store denies access to the bucket {bucket}{detail}.", hint=_HINT)
+    if status in _NO_ROOM:
+        return StorageFull(f"The store of the bucket {bucket} has no room{detail}.")
+    if status is None or status in _TRANSIENT:
+        return StorageUnavailable(f"The store of the bucket {bucket} cannot be used now{detail or ': no answer'}.")
+    return StorageRefused(f"The store of the bucket {bucket} refuses the request{detail}.", hint=_HINT)

@@ -1,4 +1,4 @@
-"""What `s3://bucket/folder?region=…&endpoint=…` says, and what stores of other makers need besides."""
+"""Reads `s3://bucket/folder?region=…&endpoint=…`, with the defaults that each maker's store needs."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ OSS = ".aliyuncs.com"
 
 @dataclass(frozen=True, slots=True)
 class S3Address:
-    """Where a bucket is, and how it wants to be asked."""
+    """Where a bucket is, and how to send requests to it."""
 
     bucket: str
     prefix: str | None
     region: str
-    #: None: AWS's own of the region. With the virtual style the bucket is part of the host already.
+    #: None means AWS's endpoint of the region. With the virtual style the bucket is part of the host.
     endpoint: str | None
     virtual_hosted: bool
     plain_http: bool
-    #: Alibaba's OSS does not know deleting many objects by one request.
+    #: Alibaba's OSS cannot delete many objects in one request.
     bulk_delete: bool
 
 
 def parse_s3_url(url: str) -> S3Address:
-    """Read the address; SettingsError says what is wrong with it."""
+    """Return the parsed address. Raises SettingsError that says what is wrong with it."""
     parts = urlsplit(url)
     options = _options(parts.query)
     endpoint = _split(options["endpoint"]) if "endpoint" in options else None
     host = (endpoint.hostname or "") if endpoint else ""
     style = options.get("style", "path" if endpoint and not host.endswith(OSS) else "virtual")
     if style not in {"path", "virtual"}:
-        raise _wrong("style must be path or virtual")
+        raise _wrong("its style must be path or virtual")
     plain = endpoint is not None and endpoint.scheme == "http"
     if plain and options.get("plain_http") != "yes" and not _is_loopback(host):
-        raise _wrong("an endpoint must be https; plain_http=yes allows http where the network is trusted")
+        raise _wrong("its endpoint must be https; plain_http=yes allows http on a trusted network")
     return S3Address(
         bucket=parts.netloc,
         prefix=parts.path.strip("/") or None,
@@ -56,8 +56,8 @@ def _options(query: str) -> dict[str, str]:
     options = dict(parse_qsl(query, keep_blank_values=True))
     unknown = sorted(set(options) - set(OPTIONS))
     if unknown:
-        # Not repeated here: somebody may have written a key into the address.
-        raise _wrong(f"it has an option that is none of {', '.join(OPTIONS)}")
+        # The option is not repeated: the address may contain a secret key.
+        raise _wrong(f"its options may only be {', '.join(OPTIONS)}")
     return options
 
 
@@ -68,7 +68,7 @@ def _split(endpoint: str) -> SplitResult:
     except ValueError:
         raise _wrong("its endpoint is not a valid URL") from None
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username or parts.query or parts.fragment:
-        raise _wrong("its endpoint must be http(s)://host[:port], without a user or anything after it")
+        raise _wrong("its endpoint must be http(s)://host[:port], without a user, query or fragment")
     return parts
 
 

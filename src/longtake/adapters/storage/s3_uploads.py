@@ -1,4 +1,4 @@
-"""Uploads in parts that nobody finished. The store's client cannot list them: these few requests are signed here."""
+"""Lists and aborts unfinished multipart uploads. The store's client cannot list them; its requests are signed here."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ _UPLOAD = re.compile(r"<Upload>(.*?)</Upload>", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class S3Keys:
-    """What requests are signed with; the token belongs to keys that are lent for some time."""
+class S3Credentials:
+    """What requests are signed with; temporary credentials have a session token."""
 
     access_key_id: str
     secret_access_key: str
     session_token: str = ""
 
 
-def keys_of_environment() -> S3Keys | None:
-    """Return the keys in AWS's own variables, or None."""
+def credentials_from_environment() -> S3Credentials | None:
+    """Return the credentials in AWS's own variables, or None."""
     names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
     key_id, secret, token = (os.environ.get(name, "") for name in names)
-    return S3Keys(key_id, secret, token) if key_id and secret else None
+    return S3Credentials(key_id, secret, token) if key_id and secret else None
 
 
 class S3Uploads:
-    """Lists and aborts uploads of one bucket. The address is the operator's own, as the store's client uses it."""
+    """The unfinished uploads of one bucket. The operator chose its address: no guard against private ones is needed."""
 
-    def __init__(self, address: S3Address, keys: S3Keys, seconds: float) -> None:
+    def __init__(self, address: S3Address, credentials: S3Credentials, seconds: float) -> None:
         self._bucket = address.bucket
         self._prefix = f"{address.prefix}/" if address.prefix else ""
         self._region = address.region
-        self._keys = keys
+        self._credentials = credentials
         self._seconds = seconds
         base = address.endpoint or f"https://{address.bucket}.s3.{address.region}.amazonaws.com"
         self._base = base if address.virtual_hosted else f"{base}/{address.bucket}"
 
     async def remove(self, before: datetime) -> int:
-        """Abort what was begun before the moment; return how many there were. One of unknown age is left alone."""
+        """Abort uploads that began before the moment; return how many. An upload of unknown age is left alone."""
         removed = 0
         timeout = aiohttp.ClientTimeout(total=self._seconds)
         async with aiohttp.ClientSession(timeout=timeout) as session:
@@ -80,32 +80,32 @@ class S3Uploads:
         headers = self._signed(method, urlsplit(origin).netloc, quote(path, safe="/-_.~"), written)
         try:
             async with session.request(method, url, headers=headers, allow_redirects=False) as answer:
-                # One that is gone already is as good as aborted.
+                # An upload that is already gone counts as aborted.
                 if answer.ok or (method == "DELETE" and answer.status == NOT_FOUND):
                     return await answer.text(errors="replace")
         except (aiohttp.ClientError, TimeoutError) as error:
             raise StorageUnavailable(f"The store of the bucket {self._bucket} cannot be used now.") from error
         if answer.status >= SERVER_TROUBLE:
             raise StorageUnavailable(f"The store of the bucket {self._bucket} answers {answer.status}.")
-        raise StorageRefused(f"The store does not show unfinished uploads of {self._bucket} (HTTP {answer.status}).")
+        raise StorageRefused(f"The store does not list unfinished uploads of {self._bucket} (HTTP {answer.status}).")
 
     def _signed(self, method: str, host: str, path: str, query: str) -> dict[str, str]:
         """Return the headers of AWS's Signature Version 4."""
         moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         headers = {"host": host, "x-amz-content-sha256": NOTHING, "x-amz-date": moment}
-        if self._keys.session_token:
-            headers["x-amz-security-token"] = self._keys.session_token
+        if self._credentials.session_token:
+            headers["x-amz-security-token"] = self._credentials.session_token
         names = ";".join(sorted(headers))
         lines = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))
         request = f"{method}\n{path}\n{query}\n{lines}\n{names}\n{NOTHING}"
         scope = f"{moment[:8]}/{self._region}/s3/aws4_request"
         digest = hashlib.sha256(request.encode()).hexdigest()
-        key = f"AWS4{self._keys.secret_access_key}".encode()
+        key = f"AWS4{self._credentials.secret_access_key}".encode()
         for part in scope.split("/"):
             key = hmac.new(key, part.encode(), hashlib.sha256).digest()
-        told = f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{digest}"
-        signature = hmac.new(key, told.encode(), hashlib.sha256).hexdigest()
-        credential = f"Credential={self._keys.access_key_id}/{scope}"
+        to_sign = f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{digest}"
+        signature = hmac.new(key, to_sign.encode(), hashlib.sha256).hexdigest()
+        credential = f"Credential={self._credentials.access_key_id}/{scope}"
         authorization = f"AWS4-HMAC-SHA256 {credential}, SignedHeaders={names}, Signature={signature}"
         return {**headers, "Authorization": authorization}
 
@@ -115,7 +115,7 @@ def _encoded(text: str) -> str:
 
 
 def _uploads(text: str) -> Iterator[tuple[str, str, datetime]]:
-    """Yield key, id and beginning of each upload. The form is fixed and flat: no parser of XML is needed for it."""
+    """Yield key, id and start of each upload. The format is fixed and flat and needs no XML parser."""
     for match in _UPLOAD.finditer(text):
         begun = _member(match[1], "Initiated")
         if begun:
@@ -126,7 +126,7 @@ def _next_page(text: str) -> dict[str, str] | None:
     if _member(text, "IsTruncated") != "true":
         return None
     page = {"key-marker": _member(text, "NextKeyMarker"), "upload-id-marker": _member(text, "NextUploadIdMarker")}
-    # A store that says that there is more but not where would be asked for ever.
+    # A store that says there is more without saying where must not be asked forever.
     return page if any(page.values()) else None
 
 

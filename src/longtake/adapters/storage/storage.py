@@ -1,7 +1,7 @@
-"""What every store offers. An object is there whole or not at all, and never changes once it is there.
+"""The interface of every store. An object is stored whole or not at all, and never changes afterwards.
 
-Keys are made by us (:mod:`longtake.adapters.storage.keys`); addresses are made when a reader asks, live for minutes,
-and are never kept in a row.
+Longtake makes the keys (:mod:`longtake.adapters.storage.keys`). Addresses are signed when a reader asks, live for
+minutes, and are never kept in a row.
 """
 
 from __future__ import annotations
@@ -9,16 +9,19 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from longtake.clock import new_id
-from longtake.errors import ObjectTooLarge, StorageRefused
+from longtake.errors import ObjectTooLarge, SettingsError, StorageRefused
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
     from datetime import datetime
 
-#: How much is in memory at once for one object; also the size of all parts but the last of a large upload.
+    from longtake.settings import Settings
+
+#: The size of every part of a large upload except the last; memory for one object is a few parts.
 PART_BYTES = 5 * 1024 * 1024
 PROBE_BODY = b"Longtake looks whether it can write here."
 
@@ -35,7 +38,7 @@ class NewObject:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An object that was just written: all its bytes, and their SHA-256 in hexadecimal."""
+    """An object that was just written: its size, and the SHA-256 of its bytes in hexadecimal."""
 
     key: str
     size: int
@@ -43,8 +46,8 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What a store knows of an object; listings know no content type."""
+class ObjectFacts:
+    """What a store knows about an object. Listings have no content type."""
 
     key: str
     size: int
@@ -56,7 +59,7 @@ class Facts:
 class Storage(ABC):
     """A folder or a bucket; open one with :func:`longtake.adapters.storage.open_storage`."""
 
-    #: Whether it makes addresses under which others fetch objects from it directly.
+    #: Whether it signs addresses from which others fetch objects directly.
     signs: bool = True
 
     @abstractmethod
@@ -64,7 +67,7 @@ class Storage(ABC):
         """Write an object; the same key again replaces it. ``file_name`` is what browsers save it as."""
 
     async def put_all(self, objects: Sequence[NewObject]) -> Sequence[Stored]:
-        """Write objects that belong together; one that fails may leave others, which are whole."""
+        """Write objects that belong together. When one fails, others may be stored, whole."""
         puts = (self.put(one.key, one.body, one.content_type, file_name=one.file_name) for one in objects)
         return await asyncio.gather(*puts)
 
@@ -80,12 +83,11 @@ class Storage(ABC):
     ) -> Stored:
         """Write an object as its bytes arrive; memory stays flat.
 
-        Whatever ends the source but its own end (an error, too many bytes, being cancelled) leaves nothing behind,
-        and is raised as it was.
+        If the source fails, sends too many bytes or is cancelled, nothing is stored and its error is raised unchanged.
         """
 
     async def get(self, key: str, most_bytes: int) -> bytes:
-        """Return a whole object, if it is not larger than that. Raises ObjectMissing when there is none."""
+        """Return a whole object. Raises ObjectMissing, or ObjectTooLarge above ``most_bytes``."""
         body = bytearray()
         async for chunk in self.read(key):
             body += chunk
@@ -95,45 +97,69 @@ class Storage(ABC):
 
     @abstractmethod
     def read(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
-        """Yield an object's bytes from ``start`` up to, not including, ``end``. Raises ObjectMissing at the first."""
+        """Yield an object's bytes from ``start`` up to but not including ``end``. Raises ObjectMissing on first use."""
 
     @abstractmethod
-    async def facts(self, key: str) -> Facts | None:
-        """Return what is known of an object, or None when there is none."""
+    async def facts(self, key: str) -> ObjectFacts | None:
+        """Return what the store knows about an object, or None when it does not exist."""
 
     async def existing(self, keys: Sequence[str]) -> list[str]:
-        """Return those of the keys under which there is an object, in their order."""
+        """Return the keys that have an object, in their order."""
         found = await asyncio.gather(*(self.facts(key) for key in keys))
         return [key for key, facts in zip(keys, found, strict=True) if facts is not None]
 
     @abstractmethod
     async def delete(self, keys: Iterable[str]) -> None:
-        """Remove objects; those that are gone already are as good as removed."""
+        """Remove objects. Missing objects are no error."""
 
     @abstractmethod
-    def list(self, prefix: str, after: str | None = None) -> AsyncGenerator[Facts, None]:
+    def list(self, prefix: str, after: str | None = None) -> AsyncGenerator[ObjectFacts, None]:
         """Yield the objects in a folder (``references``, ``results/…``) and all below it, in the order of their keys.
 
-        ``after`` is the key to go on after.
+        With ``after``, only keys that sort after it.
         """
 
     @abstractmethod
     async def remove_unfinished(self, before: datetime) -> int:
-        """Remove what is left of uploads that were begun before the moment and never finished; return how many."""
+        """Remove unfinished uploads that began before the moment; return how many."""
 
     @abstractmethod
     async def signed_url(self, key: str, seconds: float) -> str | None:
-        """Return an address of this one object that works for so long; None where our own server has to serve it."""
+        """Return an address of this object that works for so many seconds; None if our own server must serve it."""
 
     async def check(self) -> None:
-        """Write, read and remove a small object. Raises what is wrong, in words an operator can act on."""
+        """Write, read and remove a small object. Raises an error that tells an operator what to fix."""
         key = f"probes/{new_id()}.txt"
         await self.put(key, PROBE_BODY, "text/plain")
         try:
             if await self.get(key, len(PROBE_BODY)) != PROBE_BODY:
-                raise StorageRefused("The storage returns other bytes than were written.")
+                raise StorageRefused("The storage returned different bytes from those written.")
         finally:
             await self.delete([key])
 
-    async def close(self) -> None:  # noqa: B027 - most stores have nothing to let go of
-        """Let go of connections. Objects stay."""
+    async def close(self) -> None:  # noqa: B027 - most stores have nothing to close
+        """Close connections and threads. Objects stay."""
+
+
+def open_storage(settings: Settings) -> Storage:
+    """Return the store that the settings name, without contacting it (see ``Storage.check``).
+
+    Without S3 keys in the settings, AWS's own variables or the machine's role are used.
+    """
+    # Imported here: the stores import this module, and only the client that is used should load.
+    url = settings.storage_url
+    if url.lower().startswith("file:"):
+        from longtake.adapters.storage.local import LocalStorage  # noqa: PLC0415
+
+        path = url[len("file:") :]
+        # `file:///absolute/folder` has an empty host before its path.
+        return LocalStorage(Path(path.removeprefix("//") if path.startswith("///") else path))
+    from longtake.adapters.storage.s3 import S3Storage  # noqa: PLC0415
+    from longtake.adapters.storage.s3_address import parse_s3_url  # noqa: PLC0415
+
+    key_id, secret = settings.s3_access_key_id, settings.s3_secret_access_key.get_secret_value()
+    if bool(key_id) != bool(secret):
+        raise SettingsError(
+            "LONGTAKE_S3_ACCESS_KEY_ID and LONGTAKE_S3_SECRET_ACCESS_KEY belong together: set both, or neither."
+        )
+    return S3Storage(parse_s3_url(url), access_key_id=key_id, secret_access_key=secret)

@@ -10,7 +10,7 @@ from longtake.adapters.decoder.pool import DecoderPool
 from longtake.adapters.decoder.process import MemoryFile
 from longtake.adapters.decoder.protocol import DecodeRequest, DecodeResult
 from longtake.adapters.net.retry_after import header_seconds
-from longtake.adapters.storage.media import MediaType, media_type
+from longtake.adapters.storage.media_type import MediaType, media_type
 from longtake.capabilities.catalogue.poster_urls import PosterHosts
 from longtake.errors import (
     AddressRefused,

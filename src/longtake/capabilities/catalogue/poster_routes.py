@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Request, Response
 
 from longtake.adapters.storage import Storage
 from longtake.adapters.storage.keys import poster_key
-from longtake.adapters.storage.media import type_of_key
+from longtake.adapters.storage.media_type import type_of_key
 from longtake.capabilities.catalogue.poster_store import forget_file, names_file
 from longtake.capabilities.catalogue.poster_urls import LOCAL_PREFIX
 from longtake.db import Database

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from longtake.adapters.storage import NewObject, Storage
 from longtake.adapters.storage import Stored as StoredObject
 from longtake.adapters.storage.keys import poster_key
-from longtake.adapters.storage.media import GIF, JPEG, PNG, WEBP, MediaType, media_type
+from longtake.adapters.storage.media_type import GIF, JPEG, PNG, WEBP, MediaType, media_type
 from longtake.batch_loader import BatchLoader
 from longtake.capabilities.catalogue.locks import lock_with_titles
 from longtake.capabilities.catalogue.poster_fetcher import Known, Picture, PosterFetcher

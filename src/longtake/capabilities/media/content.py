@@ -1,4 +1,4 @@
-"""An asset's file and pictures over HTTP: by ranges, with a type that we know to be true, so that nobody guesses."""
+"""Serves an asset's file, thumbnail and preview over HTTP, by ranges and with the type that we detected."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from fastapi import Response
 from starlette.responses import RedirectResponse
 
-from longtake.adapters.storage.media import type_of_key
-from longtake.capabilities.media.thumbnail_store import waiting_picture
+from longtake.adapters.storage.media_type import type_of_key
+from longtake.capabilities.media.thumbnail_store import waiting_thumbnail
 from longtake.errors import AssetGone, NotFound
 from longtake.http.file_responses import Served, send_file
 from longtake.services.assets.links import LINK_SECONDS, brought_thumbnail
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Contents:
-    """Answers requests for files, thumbnails and previews. Whether the caller may see the asset was asked before."""
+    """Answers requests for files, thumbnails and previews. The caller has checked access before."""
 
     def __init__(self, database: Database, storage: Storage, links: AssetLinks) -> None:
         self._database = database
@@ -32,36 +32,36 @@ class Contents:
         self._links = links
 
     async def respond(self, request: Request, asset: Asset, variant: Variant) -> Response:
-        """Answer with the bytes, a part of them, or where they are.
+        """Return the bytes, a part of them, or a redirect to them.
 
-        Raises AssetGone when they cannot be had any more, NotFound for a picture that there is not, or not yet.
+        Raises AssetGone for a file that is lost, NotFound for a picture that does not exist, or not yet.
         """
         key = {"content": asset.key, "thumbnail": asset.thumbnail_key, "preview": asset.preview_key}[variant]
         if key is not None:
-            return await self._object(request, asset, variant, key)
+            return await self._respond_object(request, asset, variant, key)
         if variant == "content":
             source = self._links.source_url(asset)
             if source is None:
-                raise AssetGone(f"The file of the asset {asset.id} was not kept, and its source has ended.")
-            return _elsewhere(source)
+                raise AssetGone(f"The asset {asset.id} has no copy, and its source has ended.")
+            return _redirect(source)
         if variant == "thumbnail":
-            waiting = await self._database.read(waiting_picture, asset.id) if asset.has_picture else None
+            waiting = await self._database.read(waiting_thumbnail, asset.id) if asset.has_picture else None
             if waiting is not None:
-                return send_file(request, _of_bytes(asset, waiting))
-            brought = brought_thumbnail(asset)
-            if brought is not None:
-                return _elsewhere(brought)
-        raise NotFound(f"The asset {asset.id} has no {variant}.", hint="It may come: `thumbnail_state` says so.")
+                return send_file(request, _from_memory(asset, waiting))
+            own = brought_thumbnail(asset)
+            if own is not None:
+                return _redirect(own)
+        raise NotFound(f"The asset {asset.id} has no {variant}.", hint="It may follow later: see `thumbnail_state`.")
 
-    async def _object(self, request: Request, asset: Asset, variant: Variant, key: str) -> Response:
-        # Asked also where somebody else will serve it: an address of nothing helps nobody.
+    async def _respond_object(self, request: Request, asset: Asset, variant: Variant, key: str) -> Response:
+        # Checked before a redirect too: it must not lead to a missing object.
         facts = await self._storage.facts(key)
         if facts is None:
-            raise AssetGone(f"The {_NAMES[variant]} of the asset {asset.id} is gone from the storage.")
-        # An address is signed for reading; who asks for headers only gets them here.
+            raise AssetGone(f"The {_NAMES[variant]} of the asset {asset.id} is missing from the storage.")
+        # The address is signed for GET only, so this server answers HEAD.
         signed = await self._storage.signed_url(key, LINK_SECONDS) if request.method != "HEAD" else None
         if signed is not None:
-            return _elsewhere(signed)
+            return _redirect(signed)
         whole = variant == "content"
         served = Served(
             facts.size,
@@ -76,7 +76,7 @@ class Contents:
 _NAMES = {"content": "file", "thumbnail": "thumbnail", "preview": "preview"}
 
 
-def _of_bytes(asset: Asset, picture: bytes) -> Served:
+def _from_memory(asset: Asset, picture: bytes) -> Served:
     async def read(start: int, end: int) -> AsyncIterator[bytes]:
         yield picture[start:end]
 
@@ -84,5 +84,5 @@ def _of_bytes(asset: Asset, picture: bytes) -> Served:
     return Served(len(picture), "image/jpeg", etag, f"{asset.id}-thumbnail.jpg", read)
 
 
-def _elsewhere(url: str) -> Response:
+def _redirect(url: str) -> Response:
     return RedirectResponse(url, status_code=307, headers={"Referrer-Policy": "no-referrer"})

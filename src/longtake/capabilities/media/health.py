@@ -1,4 +1,4 @@
-"""How finished media fare: the views that SQL has as well, with what was promised beside the figures."""
+"""Figures about finished media, from the views that SQL offers too, and their targets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ stuck_videos = Table(
     Column("minutes_stuck", Float),
     Column("job_state", Text),
 )
-#: Without the address: it may hold a secret.
+#: The view leaves out the address: it may contain a secret.
 migration_failures = Table(
     "migration_failures",
     _views,
@@ -50,8 +50,8 @@ migration_failures = Table(
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """A part of all, and whether more or less of it was promised."""
+class HealthTarget:
+    """A promised rate: at least the limit, or at most."""
 
     name: str
     rate: str
@@ -59,18 +59,18 @@ class Target:
     at_most: bool = False
 
     def judge(self, figures: dict[str, Any]) -> dict[str, Any]:
-        """Return the figure with its target; `met` is null where there is nothing to judge yet."""
+        """Return the rate with its target. `met` is None while there is no rate."""
         found = figures[self.rate]
         met = None if found is None else found < self.limit if self.at_most else found > self.limit
         return {"name": self.name, "rate": found, "target": self.limit, "at_most": self.at_most, "met": met}
 
 
 TARGETS = (
-    Target("thumbnail within 10 s", "within_10_seconds_rate", 0.95),
-    Target("thumbnail made", "thumbnail_rate", 0.95),
-    Target("copied at the first try", "first_try_rate", 0.70),
-    Target("copied in the end", "copied_rate", 0.90),
-    Target("never copied", "copies_failed_rate", 0.10, at_most=True),
+    HealthTarget("thumbnail within 10 s", "within_10_seconds_rate", 0.95),
+    HealthTarget("thumbnail made", "thumbnail_rate", 0.95),
+    HealthTarget("copied at the first try", "first_try_rate", 0.70),
+    HealthTarget("copied in the end", "copied_rate", 0.90),
+    HealthTarget("never copied", "copies_failed_rate", 0.10, at_most=True),
 )
 
 
@@ -83,25 +83,25 @@ def media_health(tx: Transaction) -> dict[str, Any]:
 
 
 def stuck_media(tx: Transaction, limit: int) -> list[dict[str, Any]]:
-    """Return copies that have not moved for ten minutes, the longest first."""
+    """Return copies that have made no progress for ten minutes, the longest first."""
     return _rows(tx, select(stuck_videos).order_by(stuck_videos.c.stuck_since, stuck_videos.c.id).limit(limit))
 
 
 def media_failures(tx: Transaction, limit: int) -> list[dict[str, Any]]:
-    """Return copies and thumbnails that were given up, the newest first."""
+    """Return copies and thumbnails that were given up, newest first."""
     view = migration_failures.c
     order = (view.failed_at.desc().nulls_last(), view.id, view.what)
     return _rows(tx, select(migration_failures).order_by(*order).limit(limit))
 
 
 def fix_stuck(tx: Transaction) -> list[str]:
-    """Count what is stuck without a job as a failed try, and try it at once; return the ids.
+    """Count a failed try for copies that are stuck without a job, and restart them; return their ids.
 
-    The row starts the job: that works wherever there is a database, also without a program that knows the job.
+    The row's trigger starts the job, so this works in a process that does not know the job kind.
     """
     view = stuck_videos.c
     lost = select(view.id).where(view.job_state.is_(None)).order_by(view.stuck_since, view.id).limit(MOST_STUCK)
-    # Looked at again when it is written: of two who fix at once, the second finds nothing.
+    # Checked again in the UPDATE: of two concurrent fixes the second finds nothing.
     since = func.coalesce(assets.c.mirror_tried_at, assets.c.completed_at, assets.c.created_at)
     still = (assets.c.id.in_(list(tx.execute(lost).scalars())), since < later(-STUCK_SECONDS))
     reason = literal(f"{STUCK}: The copy was stuck in the state ") + assets.c.mirror_state + "."
@@ -116,7 +116,7 @@ def _rounded(value: Any) -> Any:
 
 
 def _rows(tx: Transaction, wanted: Select[Any]) -> list[dict[str, Any]]:
-    # SQLAlchemy's names are more than text, which JSON does not take.
+    # The names are a str subclass of SQLAlchemy, which JSON refuses.
     names = [str(column.name) for column in wanted.selected_columns]
     return [dict(zip(names, map(_plain, row), strict=True)) for row in tx.execute(wanted)]
 

@@ -1,13 +1,13 @@
-"""The size of a picture, read from its header by arithmetic alone: no decoder sees bytes of a stranger here.
+"""Reads the size of an image from its header, without a decoder: the bytes are untrusted.
 
-A file is also refused when it ends too early to be whole. Whether every pixel can be decoded is not looked at.
+Also refuses a file that ends too early to be whole. It does not check that every pixel can be decoded.
 """
 
 from __future__ import annotations
 
 import struct
 
-from longtake.adapters.storage.media import JPEG, PNG, WEBP, MediaType
+from longtake.adapters.storage.media_type import JPEG, PNG, WEBP, MediaType
 from longtake.errors import MediaRefused
 
 LEAST_SIDE = 64
@@ -21,16 +21,16 @@ _WITHOUT_LENGTH = frozenset((0x01, *range(0xD0, 0xD8)))
 _START_OF_SCAN = 0xDA
 
 
-def picture_size(body: bytes, media: MediaType) -> tuple[int, int]:
-    """Return width and height, or raise MediaRefused: not whole, too small, or too large to be handled safely."""
+def image_size(body: bytes, media: MediaType) -> tuple[int, int]:
+    """Return width and height. Raises MediaRefused if the image is incomplete, too small or too large."""
     try:
         width, height = _READERS[media](body)
     except (struct.error, IndexError, KeyError):
         raise MediaRefused(_BROKEN, hint="") from None
     if min(width, height) < LEAST_SIDE or max(width, height) > MOST_SIDE or width * height > MOST_PIXELS:
         raise MediaRefused(
-            f"The picture is {width}×{height}; its sides must be {LEAST_SIDE} to {MOST_SIDE},"
-            f" and all of it at most {MOST_PIXELS:,} pixels.",
+            f"The image is {width}×{height}; each side must be {LEAST_SIDE} to {MOST_SIDE} pixels,"
+            f" and the whole at most {MOST_PIXELS:,} pixels.",
             hint="",
             width=width,
             height=height,

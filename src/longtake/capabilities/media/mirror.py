@@ -1,7 +1,7 @@
-"""The job kind `assets.mirror`: a result from its source to our storage, whole or not at all.
+"""The job kind `assets.mirror`: copies a result or an import from its source to our storage, whole or not at all.
 
-It never touches the task: a completed task stays completed. What the tries came to is written by ``settle`` in the
-transaction that ends or puts back the job.
+It never changes the task: a completed task stays completed. ``settle`` writes the result of each try in the
+transaction that ends or requeues the job.
 """
 
 from __future__ import annotations
@@ -10,24 +10,26 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from longtake.capabilities.media.copier import Copied, Copier
-from longtake.capabilities.media.mirror_failure import Report, judge_failure, times_asked
+from longtake.capabilities.media.copier import Copier, Copy
 from longtake.capabilities.media.mirror_retry import (
     IMPORT,
     LATER_TRY_SECONDS,
     MOST_FRESH_SOURCES,
     RENEW_SECONDS,
     WAITS,
-    needs_somebody,
+    MirrorReport,
+    fresh_sources,
+    judge_failure,
+    needs_alert,
 )
 from longtake.capabilities.media.mirror_store import (
-    Mirroring,
+    ExpiringAsset,
     alert_not_saved,
+    announce_given_up,
     note_failure,
     note_fresh_source,
     note_stored,
-    read_mirroring,
-    tell_given_up,
+    read_expiring_asset,
 )
 from longtake.capabilities.media.sources import FreshSource, PlainSources, ResultSources
 from longtake.engine.jobs import Priority
@@ -45,18 +47,18 @@ if TYPE_CHECKING:
     from longtake.db import Database, Transaction
     from longtake.engine.jobs import Job
 
-#: Each copy holds some 20 MB at most; this many at once, over all machines.
+#: The most copies at once on all machines; each takes some 20 MB at most.
 MIRROR_LANE = Lane(MIRROR, max_running=50)
-#: The source is what ends the tries, not their number.
+#: In effect no limit: the end of the source ends the tries.
 MOST_ATTEMPTS = 10_000
-#: Two copies, from the old and from a fresh address, and the question in between.
+#: Enough for two copies, from the old and from a fresh address, and for asking the provider in between.
 TIME_LIMIT = 2 * LATER_TRY_SECONDS + 40.0
 
 OnLost = Callable[["Transaction", Asset], None]
 
 
 class Mirror:
-    """Copies results. ``on_lost`` is called once for each result of which no copy can be had any more."""
+    """Copies results and imports. ``on_lost`` is called once for each result that can no longer be copied."""
 
     def __init__(
         self,
@@ -76,7 +78,7 @@ class Mirror:
         self._random = random_source or random.Random()
 
     def kind(self) -> JobKind:
-        """Return the kind to declare."""
+        """Return the job kind."""
         return JobKind(
             MIRROR,
             self.run,
@@ -89,54 +91,54 @@ class Mirror:
         )
 
     async def run(self, job: Job) -> Outcome:
-        """Copy the result from where it is; from a fresh address, if the provider has one, where that has ended."""
-        found = await self._database.read(read_mirroring, job.args["asset"])
+        """Copy the file from its address, or from a fresh one if that has ended and the provider gives another."""
+        found = await self._database.read(read_expiring_asset, job.args["asset"])
         if found is None:
             return Cancelled("The asset is gone.")
         if found.asset.mirror_state == "completed":
             return Done()
         fresh = None
         try:
-            fresh = await self._renewed(job, found)
-            copied = None if fresh else await self._copy_from_row(job, found)
-            if copied is None:
-                fresh = fresh or await self._ask(job, found)
-                copied = await self._copier.copy(job, found.asset, fresh.url, fresh.headers)
+            fresh = await self._renew(job, found)
+            copy = None if fresh else await self._copy_from_row(job, found)
+            if copy is None:
+                fresh = fresh or await self._ask_provider(job, found)
+                copy = await self._copier.copy(job, found.asset, fresh.url, fresh.headers)
         except LeaseLost:
             raise
         except LongtakeError as error:
             return judge_failure(job, found, error, fresh, self._random)
-        return Done(data=Report(found.asset, copied, fresh))
+        return Done(data=MirrorReport(found.asset, copy, fresh))
 
-    async def _copy_from_row(self, job: Job, found: Mirroring) -> Copied | None:
-        """Copy from the address in the row. None: it has ended, and it is worth asking for another."""
+    async def _copy_from_row(self, job: Job, found: ExpiringAsset) -> Copy | None:
+        """Copy from the address in the row. Returns None when it has ended and a fresh one is worth asking for."""
         asset = found.asset
-        brought_in = asset.role == IMPORT
+        is_import = asset.role == IMPORT
         ended = found.seconds_left is not None and found.seconds_left <= 0
-        if asset.source_url is None or (ended and not brought_in):
+        if asset.source_url is None or (ended and not is_import):
             return None
         headers = await self._sources.download_headers(asset)
         try:
             return await self._copier.copy(job, asset, asset.source_url, headers)
         except SourceGone:
-            # Nobody has another address of what somebody brought in.
-            if brought_in:
+            # No provider has another address of an import.
+            if is_import:
                 raise
             return None
 
-    async def _renewed(self, job: Job, found: Mirroring) -> FreshSource | None:
-        """Ask for another address shortly before this one ends, where it has failed before. None: there is no other."""
+    async def _renew(self, job: Job, found: ExpiringAsset) -> FreshSource | None:
+        """Return a fresh address shortly before one that has failed ends; None if it is too early or there is none."""
         left = found.seconds_left
         if job.attempt <= 1 or found.asset.role == IMPORT or left is None or not 0 < left <= RENEW_SECONDS:
             return None
         try:
-            return await self._ask(job, found)
+            return await self._ask_provider(job, found)
         except (SourceGone, SourceUnknown):
             return None
 
-    async def _ask(self, job: Job, found: Mirroring) -> FreshSource:
-        gone = SourceGone("The address of the result has ended, and the provider gives no other.")
-        if times_asked(job) >= MOST_FRESH_SOURCES:
+    async def _ask_provider(self, job: Job, found: ExpiringAsset) -> FreshSource:
+        gone = SourceGone("The address of the result has ended, and the provider has no other.")
+        if fresh_sources(job) >= MOST_FRESH_SOURCES:
             raise gone
         try:
             fresh = await self._sources.fresh(found.asset)
@@ -149,39 +151,39 @@ class Mirror:
     # -- in the transaction that ends the try --------------------------------------------------------------------
 
     def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
-        """Write what the tries came to; in one order, so that two workers cannot deadlock."""
+        """Write the results of the tries, sorted by asset so that two workers cannot deadlock."""
         for one in sorted(settlements, key=lambda settlement: str(settlement.job.args["asset"])):
-            report = one.outcome.data if isinstance(one.outcome.data, Report) else None
+            report = one.outcome.data if isinstance(one.outcome.data, MirrorReport) else None
             if report is not None and report.fresh is not None:
                 note_fresh_source(tx, report.asset.id, report.fresh)
             self._settle_one(tx, one.job, one.outcome, report)
 
-    def _settle_one(self, tx: Transaction, job: Job, outcome: Outcome, report: Report | None) -> None:
+    def _settle_one(self, tx: Transaction, job: Job, outcome: Outcome, report: MirrorReport | None) -> None:
         asset_id: str = job.args["asset"]
         match outcome:
             case Done():
-                if report is not None and report.copied is not None:
-                    note_stored(tx, report.asset, report.copied.stored, report.copied.content_type)
+                if report is not None and report.copy is not None:
+                    note_stored(tx, report.asset, report.copy.stored, report.copy.content_type)
             case Retry(code=code, message=message):
                 error = f"{code}: {message}"
                 counted = report is not None and report.counted
                 failed = note_failure(tx, asset_id, error, counted=counted)
                 role = report.asset.role if report is not None else ""
-                if failed and needs_somebody(role, job.args.get("failures", 0) + job.attempt):
+                if failed and needs_alert(role, job.args.get("failures", 0) + job.attempt):
                     alert_not_saved(tx, asset_id, error)
             case Fail(code=code, message=message):
                 self._settle_end(tx, asset_id, f"{code}: {message}", report)
             case Cancelled(reason=reason):
                 note_failure(tx, asset_id, f"CANCELLED: {reason}", state="failed")
 
-    def _settle_end(self, tx: Transaction, asset_id: str, error: str, report: Report | None) -> None:
-        """Give it up. An end that only the engine saw (its workers died) leaves the source alive, and hope."""
+    def _settle_end(self, tx: Transaction, asset_id: str, error: str, report: MirrorReport | None) -> None:
+        """Write that the mirror is given up. Without a report only the engine saw the end (its workers died)."""
         state = report.given_up if report is not None and report.given_up else "failed"
         counted = report is not None and report.counted
         if not note_failure(tx, asset_id, error, state=state, counted=counted):
             return
         alert_not_saved(tx, asset_id, error)
         if report is not None and report.given_up:
-            tell_given_up(tx, report.asset, state)
+            announce_given_up(tx, report.asset, state)
             if self._on_lost is not None and report.asset.key is None:
                 self._on_lost(tx, report.asset)

@@ -1,17 +1,27 @@
-"""When a copy that failed is tried again.
+"""When a mirror that failed is tried again, and when it is given up. Pure decisions, without a database.
 
-A result's address may live for minutes only: soon at first, every five minutes later, once more before its source ends.
-A file that somebody brought in stays where it is: three times more, 2, 5 and 10 minutes after each failure.
+The address of a result may live for minutes: tries come soon at first, every five minutes later, and once more before
+the address ends. The address of an import stays: three more tries come 2, 5 and 10 minutes after each failure.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from longtake.engine.outcomes import Fail, Outcome, Retry
+from longtake.errors import AnswerTooLarge, LongtakeError, ObjectTooLarge, SourceGone, StorageError
 
 if TYPE_CHECKING:
     import random
 
-#: The role of assets that somebody brought in.
+    from longtake.capabilities.media.copier import Copy
+    from longtake.capabilities.media.mirror_store import ExpiringAsset
+    from longtake.capabilities.media.sources import FreshSource
+    from longtake.engine.jobs import Job
+    from longtake.services.assets import Asset
+
+#: The role of imports.
 IMPORT = "import"
 #: After the first, second and third failure, and after every further one.
 WAITS = (5.0, 20.0, 60.0, 300.0)
@@ -19,49 +29,107 @@ WAITS = (5.0, 20.0, 60.0, 300.0)
 IMPORT_WAITS = (120.0, 300.0, 600.0)
 #: A source that is about to end is tried once more this long before.
 LAST_CHANCE_SECONDS = 15.0
-#: And from an address that the provider is asked for anew, if it has one; the old one has failed before.
+#: This long before its end a failing address is replaced by a fresh one, if the provider has one.
 RENEW_SECONDS = 2 * LAST_CHANCE_SECONDS
 FIRST_TRY_SECONDS = 30.0
 LATER_TRY_SECONDS = 180.0
-#: How long after its end we keep asking a provider that does not answer for a new address.
+#: How long after the end of an address a provider that does not answer is still asked for a fresh one.
 ASKING_SECONDS = 86_400.0
-#: When this many tries of a result have failed, the first and three more, somebody should look.
+#: A result's number of failed tries, the first and three more, at which an alert is raised.
 FAILURES_BEFORE_ALERT = 4
-#: And of an import, before its last.
+#: The same for an import, before its last try.
 IMPORT_FAILURES_BEFORE_ALERT = 3
-#: A provider that gives a new address each time, and never a file, is not asked for ever.
+#: How many fresh addresses are asked for: a provider may give one each time, and never a file.
 MOST_FRESH_SOURCES = 5
-#: A file that is not there, at an address of which nobody knows when it ends, is looked for about an hour.
+#: How many tries a missing file gets whose address has no known end: about an hour.
 MOST_TRIES_WITHOUT_END = 15
 
 
+@dataclass(frozen=True, slots=True)
+class MirrorReport:
+    """The result of a try, for the transaction that ends it."""
+
+    asset: Asset
+    copy: Copy | None = None
+    fresh: FreshSource | None = None
+    #: Whether the source failed; failures of our own storage are not counted against it.
+    counted: bool = False
+    #: The state of an asset that is given up.
+    given_up: str | None = None
+
+
+def judge_failure(
+    job: Job, found: ExpiringAsset, error: LongtakeError, fresh: FreshSource | None, random: random.Random
+) -> Outcome:
+    """Return when to try again, or that the mirror is given up."""
+    report = MirrorReport(found.asset, fresh=fresh, counted=not isinstance(error, StorageError))
+    if isinstance(error, AnswerTooLarge | ObjectTooLarge):
+        return _give_up(report, error, "failed")
+    memo = {"fresh": fresh_sources(job) + (fresh is not None), "failures": failures_before(job) + report.counted}
+    if found.asset.role == IMPORT:
+        after = import_wait(memo["failures"])
+        if after is None:
+            return _give_up(report, error, "failed")
+    else:
+        left = found.seconds_left if fresh is None else fresh.expires_in
+        if _has_ended(job, left, error):
+            return _give_up(report, error, "expired")
+        after = wait_before_next_try(job.attempt, left, random)
+    return Retry(error.code, error.message, after=after, memo=memo, data=report)
+
+
+def fresh_sources(job: Job) -> int:
+    """Return how many fresh addresses the provider has given for this job."""
+    return int(_memo(job).get("fresh", 0))
+
+
+def failures_before(job: Job) -> int:
+    """Return how many earlier tries the source has failed, those of an earlier job included."""
+    return int(_memo(job).get("failures", job.args.get("failures", 0)))
+
+
 def seconds_for_try(role: str, attempt: int) -> float:
-    """Return the time limit of a try (the first is 1): the first of a result must not keep anybody waiting."""
+    """Return the time limit of a try. The first try of a result (attempt 1) is short: a user waits for it."""
     return FIRST_TRY_SECONDS if attempt <= 1 and role != IMPORT else LATER_TRY_SECONDS
 
 
 def wait_before_next_try(attempt: int, seconds_left: float | None, random: random.Random) -> float:
-    """Return how long a result waits after this attempt failed; ``seconds_left`` is how long the source still lives.
+    """Return how long a result waits after this attempt failed; ``seconds_left`` is how long its source still lives.
 
-    A little less than the round number, at random: after an outage not all come back together.
+    Waits are shortened at random, so that tries do not all come back together after an outage.
     """
     wait = WAITS[min(max(attempt, 1), len(WAITS)) - 1] * random.uniform(0.85, 1.0)
     if seconds_left is None or seconds_left <= 0:
         return wait
     if seconds_left > 2 * LAST_CHANCE_SECONDS:
         return min(wait, seconds_left - LAST_CHANCE_SECONDS)
-    # There is no time for another try before its end: come right after it, and ask for another address.
+    # Too late for another try before the end: come right after it, and ask for a fresh address.
     return min(wait, seconds_left + 1.0)
 
 
 def import_wait(failures: int) -> float | None:
-    """Return how long an import waits after so many failures; None: it is not tried again by itself.
+    """Return how long an import waits after so many failures; None means no further try.
 
-    None at all are failures of our own storage alone: they are waited out, however often.
+    Zero failures means that only our own storage has failed: such tries go on without limit.
     """
     return IMPORT_WAITS[max(failures, 1) - 1] if failures <= len(IMPORT_WAITS) else None
 
 
-def needs_somebody(role: str, failures: int) -> bool:
-    """Say whether it has failed so often that somebody should look."""
+def needs_alert(role: str, failures: int) -> bool:
+    """Return whether so many failures call for an operator."""
     return failures >= (IMPORT_FAILURES_BEFORE_ALERT if role == IMPORT else FAILURES_BEFORE_ALERT)
+
+
+def _has_ended(job: Job, left: float | None, error: LongtakeError) -> bool:
+    over = left <= 0 if left is not None else job.attempt >= MOST_TRIES_WITHOUT_END
+    return over and (isinstance(error, SourceGone) or (left or 0.0) < -ASKING_SECONDS)
+
+
+def _give_up(report: MirrorReport, error: LongtakeError, state: str) -> Outcome:
+    # With an older copy in place only the replacement has failed: that never expires.
+    given_up = state if report.asset.key is None else "failed"
+    return Fail(error.code, error.message, data=replace(report, given_up=given_up))
+
+
+def _memo(job: Job) -> dict[str, Any]:
+    return job.memo or {}

@@ -1,4 +1,4 @@
-"""Transaction functions: where the copy of an asset stands, and what became of a try."""
+"""Transaction functions of mirrors: the state of a copy, and the results of its tries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from sqlalchemy import select, update
 
 from longtake.db.dialects import NOW, later, seconds_until
 from longtake.engine.events import append_event
-from longtake.errors import NotFound
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
 from longtake.services.assets import Asset, asset_from, assets
 from longtake.services.assets.register import NOT_SAVED, stored_data
@@ -23,57 +22,41 @@ ERROR_LIMIT = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Mirroring:
-    """An asset, and for how many seconds its source still lives by the database's clock; None: nobody knows."""
+class ExpiringAsset:
+    """An asset, and how many seconds its source address still lives by the database's clock; None if unknown."""
 
     asset: Asset
     seconds_left: float | None
 
 
-def read_mirroring(tx: Transaction, asset_id: str) -> Mirroring | None:
-    """Return what a copy must know, or None when the asset is gone."""
+def read_expiring_asset(tx: Transaction, asset_id: str) -> ExpiringAsset | None:
+    """Return the asset and the time its source has left, or None when the asset is gone."""
     left = seconds_until(assets.c.source_expires_at).label("seconds_left")
     row = tx.execute(select(assets, left).where(assets.c.id == asset_id)).first()
-    return None if row is None else Mirroring(asset_from(row), row.seconds_left)
+    return None if row is None else ExpiringAsset(asset_from(row), row.seconds_left)
 
 
-def own_asset(tx: Transaction, asset_id: str, user_id: str) -> Asset:
-    """Return one of the user's assets; of others' it says no more than that it is not there."""
-    row = tx.execute(select(assets).where(assets.c.id == asset_id, assets.c.user_id == user_id)).first()
-    if row is None:
-        raise NotFound(f"There is no asset {asset_id!r}.", hint="")
-    return asset_from(row)
-
-
-def any_asset(tx: Transaction, asset_id: str) -> Asset:
-    """Return an asset whose signed link was checked."""
-    row = tx.execute(select(assets).where(assets.c.id == asset_id)).first()
-    if row is None:
-        raise NotFound(f"There is no asset {asset_id!r}.", hint="")
-    return asset_from(row)
-
-
-def note_begun(tx: Transaction, asset: Asset, size: int | None) -> None:
-    """Write that the file comes; how large it will be, if its source says it."""
-    _change(tx, asset.id, mirror_state="downloading", mirror_tried_at=NOW, bytes_done=0, **_announced(asset, size))
+def note_started(tx: Transaction, asset: Asset, size: int | None) -> None:
+    """Write that the file is arriving, with its size if the source announced it."""
+    _change(tx, asset.id, mirror_state="downloading", mirror_tried_at=NOW, bytes_done=0, **_announced_size(asset, size))
 
 
 def note_progress(tx: Transaction, asset: Asset, state: str, bytes_done: int, size: int | None) -> None:
-    """Write where a copy stands in the middle of its run, and tell it."""
-    values = {"mirror_state": state, "mirror_tried_at": NOW, "bytes_done": bytes_done, **_announced(asset, size)}
+    """Write how far a copy is, with an event."""
+    values = {"mirror_state": state, "mirror_tried_at": NOW, "bytes_done": bytes_done, **_announced_size(asset, size)}
     if _change(tx, asset.id, **values):
         data = {**stored_data(asset), "state": state, "bytes_done": bytes_done, "size": size}
         append_event(tx, "asset.progress", subject=asset.id, user_id=asset.user_id, data=data)
 
 
 def note_fresh_source(tx: Transaction, asset_id: str, fresh: FreshSource) -> None:
-    """Keep the new address; its headers are secrets and are not kept."""
+    """Save the fresh address, but not its headers: they are secrets."""
     expires = None if fresh.expires_in is None else later(fresh.expires_in)
     _change(tx, asset_id, source_url=fresh.url, source_expires_at=expires)
 
 
 def note_stored(tx: Transaction, asset: Asset, stored: Stored, content_type: str) -> None:
-    """Name the object that counts. The first wins: a copy that is there is never replaced."""
+    """Write the key of the copy. The first one wins: a completed copy is never replaced."""
     changed = _change(
         tx,
         asset.id,
@@ -91,13 +74,13 @@ def note_stored(tx: Transaction, asset: Asset, stored: Stored, content_type: str
     if not changed:
         return
     append_event(tx, "asset.stored", subject=asset.id, user_id=asset.user_id, data=stored_data(asset))
-    # An earlier failure left its trace in the row; without one there can be no alert.
+    # Only a row with an earlier error can have an alert.
     if asset.mirror_error is not None:
         resolve_alert(tx, NOT_SAVED, asset.id)
 
 
 def note_failure(tx: Transaction, asset_id: str, error: str, *, state: str = "pending", counted: bool = False) -> bool:
-    """Write what went wrong; False when our copy is there all the same."""
+    """Write the error. Returns False, and writes nothing, when a copy exists all the same."""
     values: dict[str, Any] = {"mirror_state": state, "mirror_error": error[:ERROR_LIMIT], "mirror_tried_at": NOW}
     if counted:
         values["mirror_attempts"] = assets.c.mirror_attempts + 1
@@ -105,7 +88,7 @@ def note_failure(tx: Transaction, asset_id: str, error: str, *, state: str = "pe
 
 
 def alert_not_saved(tx: Transaction, asset_id: str, error: str) -> None:
-    """Tell people that a result which somebody paid for may be lost."""
+    """Raise an alert: a file, perhaps a paid result, may be lost."""
     message = (
         f"The result {asset_id} could not be copied to our storage: {error[:ERROR_LIMIT]}"
         f" `longtake jobs list --subject {asset_id}` shows the tries."
@@ -113,8 +96,8 @@ def alert_not_saved(tx: Transaction, asset_id: str, error: str) -> None:
     raise_alert(tx, Severity.CRITICAL, NOT_SAVED, message, subject=asset_id)
 
 
-def tell_given_up(tx: Transaction, asset: Asset, state: str) -> None:
-    """Write the event of a copy that will not come by itself any more."""
+def announce_given_up(tx: Transaction, asset: Asset, state: str) -> None:
+    """Append the event of a mirror that will not be tried again by itself."""
     append_event(tx, f"asset.{state}", subject=asset.id, user_id=asset.user_id, data=stored_data(asset))
 
 
@@ -123,6 +106,6 @@ def _change(tx: Transaction, asset_id: str, **values: Any) -> bool:
     return tx.execute(update(assets).where(*without_copy).values(**values)).rowcount > 0
 
 
-def _announced(asset: Asset, size: int | None) -> dict[str, Any]:
-    # The size of a copy that is there stays true until another takes its place.
+def _announced_size(asset: Asset, size: int | None) -> dict[str, Any]:
+    # The size of an existing copy stays true until another replaces it.
     return {} if size is None or asset.key is not None else {"size": size}

@@ -1,7 +1,7 @@
-"""The job kind `assets.sweep_orphans`: objects that no row names, and uploads that nobody finished, are removed.
+"""The job kind `assets.sweep_orphans`: removes objects that no row names, and unfinished uploads.
 
-A worker that died between writing an object and writing its row leaves one; so does a run that lost its lease. A row is
-written within minutes of its object, so what is a day old and has none will never have one. It is looked for twice all
+A worker that dies between writing an object and its row leaves an orphan; so does a run that loses its lease. A row
+follows its object within minutes, so an object that has none after a day will never have one. Each is checked twice all
 the same, the second time right before it is removed.
 """
 
@@ -26,7 +26,7 @@ from longtake.services.assets.removal import unnamed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from longtake.adapters.storage import Facts, Storage
+    from longtake.adapters.storage import ObjectFacts, Storage
     from longtake.clock import Clock
     from longtake.db import Database, Transaction
 
@@ -36,12 +36,12 @@ SWEEP = "assets.sweep_orphans"
 EVERY_SECONDS = 86_400.0
 YOUNGEST = timedelta(hours=24)
 PAGE = 500
-#: Then the job waits its turn again, so that it never holds a worker's place for long.
+#: Then the job goes back to the queue, so that it never occupies a worker for long.
 RUN_SECONDS = 5.0
 
 
-class Place(NamedTuple):
-    """Where the walk is: a folder, and the last key that was looked at there; and what it came to so far."""
+class SweepProgress(NamedTuple):
+    """How far a sweep is (a folder, and the last key seen there), and its counts so far."""
 
     folder: int = 0
     after: str | None = None
@@ -51,7 +51,7 @@ class Place(NamedTuple):
 
 
 class Orphans:
-    """Sweeps."""
+    """Runs the sweeps."""
 
     def __init__(self, database: Database, storage: Storage, clock: Clock) -> None:
         self._database = database
@@ -59,7 +59,7 @@ class Orphans:
         self._clock = clock
 
     def kind(self) -> JobKind:
-        """Return the kind to declare."""
+        """Return the job kind."""
         return JobKind(SWEEP, self.run, self.settle, priority=Priority.LOW, time_limit=600.0, max_attempts=10)
 
     def schedule(self) -> Schedule:
@@ -67,42 +67,42 @@ class Orphans:
         return Schedule(SWEEP, SWEEP, every=EVERY_SECONDS)
 
     async def run(self, job: Job) -> Outcome:
-        """Look through all folders, page by page, and go on where the last run stopped."""
-        place = Place(*job.memo) if job.memo else Place()
+        """Check all folders page by page, starting where the last run stopped."""
+        progress = SweepProgress(*job.memo) if job.memo else SweepProgress()
         stop_at = time.monotonic() + RUN_SECONDS
         before = self._clock.now() - YOUNGEST
         try:
-            while place.folder < len(FOLDERS):
+            while progress.folder < len(FOLDERS):
                 if time.monotonic() >= stop_at:
-                    return Snooze(0, memo=list(place))
-                place = await self._sweep_page(place, before)
-            place = place._replace(uploads=await self._storage.remove_unfinished(before))
+                    return Snooze(0, memo=list(progress))
+                progress = await self._sweep_page(progress, before)
+            progress = progress._replace(uploads=await self._storage.remove_unfinished(before))
         except StorageError as error:
-            return Retry(error.code, error.message, memo=list(place))
-        return Done(data=place)
+            return Retry(error.code, error.message, memo=list(progress))
+        return Done(data=progress)
 
     def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
-        """Write what a sweep came to where `longtake jobs show` has it."""
+        """Write the counts as an event, which `longtake jobs show` prints."""
         for one in settlements:
             if isinstance(one.outcome, Done):
-                place: Place = one.outcome.data
-                data = {"looked_at": place.looked_at, "removed": place.removed, "uploads": place.uploads}
+                progress: SweepProgress = one.outcome.data
+                data = {"looked_at": progress.looked_at, "removed": progress.removed, "uploads": progress.uploads}
                 append_event(tx, "assets.swept", subject=one.job.id, data=data)
 
-    async def _sweep_page(self, place: Place, before: datetime) -> Place:
-        """Remove the orphans among the next objects; return where to go on."""
-        found = await self._page(FOLDERS[place.folder], place.after)
+    async def _sweep_page(self, progress: SweepProgress, before: datetime) -> SweepProgress:
+        """Remove the orphans among the next objects; return the new progress."""
+        found = await self._page(FOLDERS[progress.folder], progress.after)
         orphans = await self._orphans([one.key for one in found if one.modified_at < before], before)
         if orphans:
             await self._storage.delete(orphans)
             log.info("objects without a row removed", action="sweep", objects=len(orphans))
-        place = place._replace(looked_at=place.looked_at + len(found), removed=place.removed + len(orphans))
+        progress = progress._replace(looked_at=progress.looked_at + len(found), removed=progress.removed + len(orphans))
         if len(found) < PAGE:
-            return place._replace(folder=place.folder + 1, after=None)
-        return place._replace(after=found[-1].key)
+            return progress._replace(folder=progress.folder + 1, after=None)
+        return progress._replace(after=found[-1].key)
 
-    async def _page(self, folder: str, after: str | None) -> list[Facts]:
-        found: list[Facts] = []
+    async def _page(self, folder: str, after: str | None) -> list[ObjectFacts]:
+        found: list[ObjectFacts] = []
         async with aclosing(self._storage.list(folder, after)) as listed:
             async for one in listed:
                 found.append(one)
@@ -111,7 +111,7 @@ class Orphans:
         return found
 
     async def _orphans(self, keys: list[str], before: datetime) -> list[str]:
-        """Return which of the old objects no row names, neither now nor once they have been looked at again."""
+        """Return the old objects that no row names, neither now nor after another look at the objects."""
         suspects = await self._database.read(unnamed, keys)
         facts = [await self._storage.facts(key) for key in suspects]
         still_old = [one.key for one in facts if one is not None and one.modified_at < before]

@@ -1,4 +1,4 @@
-"""The job kind `assets.preview`: a short moving picture of a video, when nothing more urgent is to be done."""
+"""The job kind `assets.preview`: makes a short moving preview of a video, when nothing more urgent is to be done."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from longtake.adapters.decoder.protocol import DecodeRequest
 from longtake.adapters.storage.keys import preview_key
 from longtake.capabilities.media.range_reader import StoredFile
-from longtake.capabilities.media.thumbnail_store import note_no_preview, note_preview, read_asset
-from longtake.capabilities.media.tries import failed, wait
+from longtake.capabilities.media.store import find_asset
+from longtake.capabilities.media.thumbnail_store import note_no_preview, note_preview
+from longtake.capabilities.media.thumbnails import retry_or_fail, wait_uncounted
 from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import JobKind, Settlement, Steps
 from longtake.engine.lanes import Lane
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from longtake.adapters.storage import Storage
     from longtake.db import Database, Transaction
 
-#: Few at once: they are the last thing that anybody waits for.
+#: Few at once: nothing waits for previews.
 PREVIEW_LANE = Lane(PREVIEW, max_running=4)
-#: Moments from all over the file are needed, so it is read from our copy; so often it is looked for.
+#: A preview needs frames from the whole file and so our copy: how often to look for that.
 LOOK_SECONDS = 15.0
 MOST_LOOKS = 40
 WAITS = (60.0, 300.0)
@@ -37,7 +38,7 @@ def _key(asset: Asset) -> str:
 
 
 class Previews:
-    """Makes previews."""
+    """Runs the jobs that make previews."""
 
     def __init__(self, database: Database, storage: Storage, decoders: DecoderPool) -> None:
         self._database = database
@@ -45,7 +46,7 @@ class Previews:
         self._decoders = decoders
 
     def kind(self) -> JobKind:
-        """Return the kind to declare."""
+        """Return the job kind."""
         return JobKind(
             PREVIEW,
             self.run,
@@ -58,8 +59,8 @@ class Previews:
         )
 
     async def run(self, job: Job) -> Outcome:
-        """Make it of our copy, and wait for that if need be."""
-        asset = await self._database.read(read_asset, job.args["asset"])
+        """Make the preview from our copy; wait while there is none."""
+        asset = await self._database.read(find_asset, job.args["asset"])
         if asset is None:
             return Cancelled("The asset is gone.")
         if asset.preview_key is not None:
@@ -67,8 +68,8 @@ class Previews:
         if asset.key is None:
             looks = int((job.memo or {}).get("looks", 0)) + 1
             if looks > MOST_LOOKS:
-                return Fail("NO_COPY", "No copy of the file has come.")
-            return wait(job, LOOK_SECONDS, looks=looks)
+                return Fail("NO_COPY", "There is still no copy of the file.")
+            return wait_uncounted(job, LOOK_SECONDS, looks=looks)
         try:
             file = await StoredFile.open(self._storage, asset.key)
             made = await self._decoders.decode(DecodeRequest("preview", asset.content_type or ""), file)
@@ -78,16 +79,16 @@ class Previews:
         except (MediaRefused, AssetGone) as error:
             return Fail(error.code, error.message)
         except (StorageError, DecodersBusy) as error:
-            # Our own trouble is no attempt.
-            return wait(job, STORAGE_SECONDS, error)
+            # Our own fault counts as no attempt.
+            return wait_uncounted(job, STORAGE_SECONDS, error)
         except LongtakeError as error:
-            return failed(job, error, WAITS)
+            return retry_or_fail(job, error, WAITS)
         return Done(data=asset)
 
     def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
-        """Write what the tries came to."""
+        """Write the results of the tries."""
         for one in sorted(settlements, key=lambda settlement: str(settlement.job.args["asset"])):
-            # Where only the engine saw the end (a crash, a time limit), nobody has brought the asset along.
+            # An end that only the engine saw (a crash, a time limit) brings no asset.
             asset_id: str = one.job.args["asset"]
             match one.outcome:
                 case Done(data=Asset() as asset):

@@ -1,36 +1,49 @@
-"""Media files as a decoder reads them, part by part: from our storage, or straight from the source."""
+"""Media files that a decoder reads part by part: from our storage, from the source, or from a spool file on disk."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
+import tempfile
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVarTuple
 
-from longtake.capabilities.media.download import GONE
-from longtake.errors import AssetGone, ResultNotCopied, SourceGone, StorageUnavailable
+from longtake.adapters.storage.shared_file import SharedFile, Threads, write_all
+from longtake.capabilities.media.copier import GONE
+from longtake.clock import new_id
+from longtake.errors import AssetGone, DecodersBusy, ResultNotCopied, SourceGone, StorageUnavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from longtake.adapters.net import HttpClient, StreamedResponse
     from longtake.adapters.storage import Storage
-    from longtake.capabilities.media.spool import Spools
 
-#: A thumbnail never needs more of a file than this; a source that sends more is up to something.
+Ts = TypeVarTuple("Ts")
+
+#: The most bytes of a file that are fetched for one picture.
 MOST_BYTES = 64 * 1024 * 1024
-#: The first request brings as much as a decoder asks for first.
+#: The first request fetches as much as a decoder reads first.
 FIRST_PART = 128 * 1024
 PART_SECONDS = 20.0
-#: What comes after the first part is read while a decoder waits for it: of a source that is slower, our copy is read.
+#: The most time for all parts after the first, while a decoder waits. For a slower source our copy is used.
 SLOWEST_SECONDS = 10.0
-#: A store of ours that gives nothing for so long counts as away.
+#: A store that sends nothing for so long counts as away.
 OPENING_SECONDS = 10.0
+#: How many files are spooled at once, each of up to `MOST_BYTES`.
+MOST_SPOOLED = 4
+#: How long to wait for a place before the job comes back later.
+PLACE_SECONDS = 15.0
+WRITE_BYTES = 1024 * 1024
 OK, PARTIAL = 200, 206
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 
 class RangedFile(Protocol):
-    """A file whose size and beginning are known; `decoders.Source` with a first look."""
+    """A file whose size and first bytes are known: a source for decoders."""
 
     size: int
     first: bytes
@@ -39,7 +52,7 @@ class RangedFile(Protocol):
 
 
 class StoredFile:
-    """An object of ours."""
+    """An object in our storage."""
 
     def __init__(self, storage: Storage, key: str, size: int, first: bytes) -> None:
         self._storage = storage
@@ -49,7 +62,7 @@ class StoredFile:
 
     @staticmethod
     async def open(storage: Storage, key: str) -> StoredFile:
-        """Look at the object. Raises AssetGone when it is not there any more."""
+        """Return the object's file. Raises AssetGone when the object is gone."""
         try:
             async with asyncio.timeout(OPENING_SECONDS):
                 facts = await storage.facts(key)
@@ -59,21 +72,21 @@ class StoredFile:
                 file.first = await file.read(0, min(FIRST_PART, facts.size))
                 return file
         except TimeoutError:
-            raise StorageUnavailable(f"The storage has given nothing for {OPENING_SECONDS:g} s.") from None
+            raise StorageUnavailable(f"The storage sent nothing for {OPENING_SECONDS:g} s.") from None
 
     async def read(self, offset: int, length: int) -> bytes:
-        """Return a part. A store that stalls is told as such, before the decoder that waits for it is to blame."""
+        """Return a part. Raises StorageUnavailable when the store stalls, before the waiting decoder times out."""
         if offset + length <= len(self.first):
             return self.first[offset : offset + length]
         try:
             async with asyncio.timeout(OPENING_SECONDS):
                 return b"".join([chunk async for chunk in self._storage.read(self._key, offset, offset + length)])
         except TimeoutError:
-            raise StorageUnavailable(f"The storage has not given a part within {OPENING_SECONDS:g} s.") from None
+            raise StorageUnavailable(f"The storage did not send a part within {OPENING_SECONDS:g} s.") from None
 
 
 class RemoteFile:
-    """A file at an address that gives parts of it."""
+    """A file at an address that answers range requests."""
 
     def __init__(
         self, client: HttpClient, url: str, headers: Mapping[str, str], size: int, etag: str | None, first: bytes
@@ -88,7 +101,7 @@ class RemoteFile:
         self.first = first
 
     async def read(self, offset: int, length: int) -> bytes:
-        """Return a part, of the very file whose beginning was seen."""
+        """Return a part. Raises ResultNotCopied when the file has changed since its first part."""
         if offset + length <= len(self.first):
             return self.first[offset : offset + length]
         self._left -= length
@@ -108,9 +121,9 @@ class RemoteFile:
             "GET", self._url, headers=wanted, seconds=self._seconds_left, most_bytes=length
         ) as answer:
             if answer.status != PARTIAL or _range(answer) != (offset, offset + length - 1, self.size):
-                raise ResultNotCopied(f"The source answers {answer.status} where a part of the file was asked for.")
+                raise ResultNotCopied(f"The source answers {answer.status} to a request for a part of the file.")
             if answer.headers.get("ETag") != self._etag:
-                raise ResultNotCopied("The file has changed at its source while it was read.")
+                raise ResultNotCopied("The file changed at its source while it was being read.")
             part = b"".join([chunk async for chunk in answer.chunks()])
             if len(part) != length:
                 raise ResultNotCopied(f"The source sent {len(part)} bytes where {length} were announced.")
@@ -118,32 +131,32 @@ class RemoteFile:
 
 
 @contextlib.asynccontextmanager
-async def opened_source(
+async def open_source(
     client: HttpClient, url: str, headers: Mapping[str, str], spools: Spools
 ) -> AsyncIterator[RangedFile]:
-    """Open a file at its source: by parts where the source gives them, else as much of it as a picture may need."""
+    """Open a file at its source: by range requests if the source answers them, else spooled to disk."""
     async with contextlib.AsyncExitStack() as stack:
-        answer = await stack.enter_async_context(_asked(client, url, headers))
-        if answer.status == PARTIAL and (told := _range(answer)) is not None:
+        answer = await stack.enter_async_context(_first_part(client, url, headers))
+        if answer.status == PARTIAL and (byte_range := _range(answer)) is not None:
             first = b"".join([chunk async for chunk in answer.chunks()])
-            if told[:2] != (0, len(first) - 1):
-                raise ResultNotCopied("The source sent another part of the file than the one that was asked for.")
-            yield RemoteFile(client, url, headers, told[2], answer.headers.get("ETag"), first)
+            if byte_range[:2] != (0, len(first) - 1):
+                raise ResultNotCopied("The source sent a different part of the file from the one requested.")
+            yield RemoteFile(client, url, headers, byte_range[2], answer.headers.get("ETag"), first)
             return
         _require_whole(answer)
         if not spools.full:
             await stack.enter_async_context(spools.place())
         else:
-            # The source is asked again when it is this file's turn: one that nobody reads from would count as slow.
+            # Close the answer and ask again when a place is free: an unread connection would count as slow.
             await stack.aclose()
             await stack.enter_async_context(spools.place())
-            answer = await stack.enter_async_context(_asked(client, url, headers))
+            answer = await stack.enter_async_context(_first_part(client, url, headers))
             _require_whole(answer)
         yield await stack.enter_async_context(spools.keep(answer, FIRST_PART))
 
 
 @contextlib.asynccontextmanager
-async def _asked(client: HttpClient, url: str, headers: Mapping[str, str]) -> AsyncIterator[StreamedResponse]:
+async def _first_part(client: HttpClient, url: str, headers: Mapping[str, str]) -> AsyncIterator[StreamedResponse]:
     wanted = {**headers, "Range": f"bytes=0-{FIRST_PART - 1}"}
     async with client.stream("GET", url, headers=wanted, seconds=PART_SECONDS, most_bytes=MOST_BYTES) as answer:
         if answer.status in GONE:
@@ -157,6 +170,102 @@ def _require_whole(answer: StreamedResponse) -> None:
 
 
 def _range(answer: StreamedResponse) -> tuple[int, int, int] | None:
-    """Return first byte, last byte and the whole file's size as the answer tells them."""
+    """Return the first byte, last byte and file size in the answer's Content-Range."""
     match = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
     return (int(match[1]), int(match[2]), int(match[3])) if match else None
+
+
+class Spools:
+    """Places for temporary files on disk, for sources that answer no range requests."""
+
+    def __init__(
+        self, most: int = MOST_SPOOLED, *, folder: Path | None = None, place_seconds: float = PLACE_SECONDS
+    ) -> None:
+        self._places = asyncio.Semaphore(most)
+        self._threads = Threads(most, "spool")
+        self._folder = folder
+        self._place_seconds = place_seconds
+
+    @property
+    def full(self) -> bool:
+        """Return whether the next file has to wait."""
+        return self._places.locked()
+
+    @contextlib.asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Hold a place. Raises DecodersBusy, which counts as no try, when none becomes free."""
+        try:
+            async with asyncio.timeout(self._place_seconds):
+                await self._places.acquire()
+        except TimeoutError:
+            raise DecodersBusy(f"No place for a temporary file became free within {self._place_seconds:g} s.") from None
+        try:
+            yield
+        finally:
+            self._places.release()
+
+    @contextlib.asynccontextmanager
+    async def keep(self, answer: StreamedResponse, first_bytes: int) -> AsyncIterator[SpooledFile]:
+        """Write the whole answer to disk; needs a place. Raises StorageUnavailable when our disk fails."""
+        spool = _SpoolFile((self._folder or Path(tempfile.gettempdir())) / f"longtake-{new_id()}")
+        try:
+            await self._call(spool.create)
+            pieces: list[bytes] = []
+            size = pending = 0
+            async for chunk in answer.chunks():
+                pieces.append(chunk)
+                pending += len(chunk)
+                if pending >= WRITE_BYTES:
+                    size += await self._call(spool.append, pieces)
+                    pieces, pending = [], 0
+            size += await self._call(spool.append, pieces)
+            file = SpooledFile(lambda offset, length: self._call(spool.read, offset, length), size)
+            file.first = await file.read(0, min(first_bytes, size))
+            yield file
+        finally:
+            # A thread that still uses the file closes it.
+            self._threads.leave_to(spool.release)
+
+    async def _call(self, call: Callable[[*Ts], Any], *arguments: *Ts) -> Any:
+        try:
+            return await self._threads.call(call, *arguments)
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise StorageUnavailable(
+                f"The temporary file cannot be written: {reason}.",
+                hint="Make room in the folder for temporary files; the work resumes by itself.",
+            ) from error
+
+
+class SpooledFile:
+    """A file from a source that answers no range requests."""
+
+    def __init__(self, read: Callable[[int, int], Any], size: int) -> None:
+        self._read = read
+        self.size = size
+        self.first = b""
+
+    async def read(self, offset: int, length: int) -> bytes:
+        """Return a part."""
+        part: bytes = await self._read(offset, length)
+        return part
+
+
+class _SpoolFile(SharedFile):
+    """A file without a name: the system removes it when the process ends."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+
+    def create(self) -> None:
+        with self.use():
+            self.path.unlink()
+
+    def append(self, pieces: list[bytes]) -> int:
+        with self.use() as descriptor:
+            write_all(descriptor, pieces)
+        return sum(map(len, pieces))
+
+    def read(self, offset: int, length: int) -> bytes:
+        with self.use() as descriptor:
+            return os.pread(descriptor, length, offset)

@@ -1,44 +1,66 @@
-"""The job kind `assets.delete`: objects of assets whose rows are gone, tried until they are gone as well."""
+"""Removes assets: a user's request deletes the row, and the job `assets.delete` deletes the objects afterwards."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import structlog
 
 from longtake.adapters.storage.keys import check_key, result_folder
+from longtake.capabilities.media.store import get_own_asset
 from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import Exponential, JobKind
 from longtake.engine.outcomes import Done, Outcome, Retry
-from longtake.errors import ObjectKeyInvalid, StorageError
-from longtake.services.assets.removal import DELETE, unnamed
+from longtake.errors import ObjectKeyInvalid, StateConflict, StorageError
+from longtake.services.assets.removal import DELETE, remove_assets, unnamed
 
 if TYPE_CHECKING:
     from longtake.adapters.storage import Storage
-    from longtake.db import Database
+    from longtake.db import Database, Transaction
+    from longtake.engine.engine import Engine
 
 log = structlog.get_logger(__name__)
 
-#: Their end is that they are gone, not a number of tries.
+#: In effect no limit: the job ends when the objects are gone.
 MOST_ATTEMPTS = 10_000
 
+#: Raises StateConflict while a task uses the user's reference.
+RequireUnused = Callable[["Transaction", str, str], None]
 
-class Deleting:
-    """Removes objects."""
+
+def delete_asset(tx: Transaction, engine: Engine, user_id: str, asset_id: str, require_unused: RequireUnused) -> None:
+    """Remove the user's asset. Raises StateConflict while a task, a run or a reference needs it."""
+    asset = get_own_asset(tx, asset_id, user_id)
+    if asset.role == "result" and asset.task_id is not None:
+        message = f"The asset {asset_id} is a result: it goes with its task {asset.task_id}."
+        raise StateConflict(message, hint=f"DELETE /v1/tasks/{asset.task_id} deletes both.")
+    if asset.role == "scene":
+        message = f"The asset {asset_id} is the image of a scene: it goes with its run."
+        raise StateConflict(message, hint="DELETE /v1/runs/{run_id} deletes both.")
+    if asset.role == "reference":
+        require_unused(tx, user_id, asset_id)
+    if not remove_assets(tx, engine, [asset_id]):
+        # A concurrent request has just deleted it: raise NotFound, as the next request will.
+        get_own_asset(tx, asset_id, user_id)
+
+
+class ObjectRemoval:
+    """Removes the objects of assets whose rows are gone, and tries until they are gone too."""
 
     def __init__(self, database: Database, storage: Storage) -> None:
         self._database = database
         self._storage = storage
 
     def kind(self) -> JobKind:
-        """Return the kind to declare."""
+        """Return the job kind."""
         back_off = Exponential(first=5.0, most=3600.0)
         return JobKind(
             DELETE, self.run, priority=Priority.LOW, time_limit=300.0, max_attempts=MOST_ATTEMPTS, back_off=back_off
         )
 
     async def run(self, job: Job) -> Outcome:
-        """Remove what is named, and what runs that came to nothing left beside it. Again removes nothing more."""
+        """Remove the named objects, and those that failed runs left beside them. Safe to repeat."""
         try:
             keys = await self._keys(job.args["assets"], job.args["keys"])
             await self._storage.delete(keys)
@@ -50,15 +72,15 @@ class Deleting:
         keys = {key for key in named if _is_key(key)}
         for asset_id in asset_ids:
             keys |= {one.key async for one in self._storage.list(result_folder(asset_id))}
-        # An application may have written a second row for the same file: then it stays.
+        # An object that another row names stays: an application may have written one for the same file.
         return await self._database.read(unnamed, sorted(keys))
 
 
 def _is_key(key: str) -> bool:
-    """Say whether it can be one: a row that an application wrote may hold anything, and must not hold up the others."""
+    """Return whether the key is valid. A row that an application wrote may hold anything; it must not block others."""
     try:
         check_key(key)
     except ObjectKeyInvalid:
-        log.warning("what a row named is no key of an object", action="delete")
+        log.warning("a deleted row named an invalid object key", action="delete")
         return False
     return True

@@ -1,5 +1,6 @@
-"""Assets over HTTP: facts and files of one's own, files by signed links, and uploads of reference images."""
+"""Assets over HTTP: importing, listing, retrying and deleting them, their files, and uploads of reference images."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -7,17 +8,37 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from longtake.adapters.storage import Storage
 from longtake.capabilities.media.content import Contents
-from longtake.capabilities.media.mirror_store import any_asset, own_asset
+from longtake.capabilities.media.imports import ImportResult, Imports, Kind
 from longtake.capabilities.media.references import TAKEN, References
+from longtake.capabilities.media.removal import RequireUnused, delete_asset
+from longtake.capabilities.media.schemas import (
+    AddBody,
+    AssetPage,
+    ImportAnswer,
+    ImportBody,
+    RetryBody,
+    Role,
+    State,
+    refused_import,
+)
+from longtake.capabilities.media.store import AssetFilter, get_asset, get_own_asset, list_assets, retry_asset
 from longtake.db import Database
+from longtake.engine.engine import Engine
 from longtake.errors import LinkInvalid, NotFound, ObjectTooLarge
 from longtake.http.file_responses import BINARY, FILE_ANSWERS
-from longtake.http.problem_schema import CALLER, problems
+from longtake.http.paging import read_cursor, write_cursor
+from longtake.http.problem_schema import BODY, CALLER, problems
+from longtake.http.strict_json import StrictRoute
 from longtake.logs import log_context
 from longtake.services.accounts.callers import GENERATE, READ, Caller, current_caller
 from longtake.services.assets import Asset, AssetLinks, AssetView, Variant, show_asset
 
-Asking = Annotated[Caller, Depends(current_caller)]
+PAGE_LIMIT = 200
+CREATED, OK = 201, 200
+#: The body of a retry that has none.
+PLAIN_RETRY = RetryBody()
+
+CurrentCaller = Annotated[Caller, Depends(current_caller)]
 Expires = Annotated[str | None, Query(max_length=20, description="Of a signed link: until when it works.")]
 Signature = Annotated[str | None, Query(max_length=100, description="Of a signed link.")]
 
@@ -25,41 +46,165 @@ _UPLOAD = {"requestBody": {"required": True, "content": dict.fromkeys(TAKEN, BIN
 _FILE = FILE_ANSWERS | {307: {"description": "Where the file is; the address works for minutes."}}
 
 
-def build_routes(
-    database: Database, storage: Storage, links: AssetLinks, references: References, *, reference_bytes: int
-) -> APIRouter:
+@dataclass(frozen=True, slots=True)
+class Media:
+    """What the routes of assets need."""
+
+    database: Database
+    engine: Engine
+    storage: Storage
+    links: AssetLinks
+    imports: Imports
+    references: References
+    require_unused: RequireUnused
+    #: The most bytes of a reference image.
+    reference_bytes: int
+
+    async def own(self, asset_id: UUID, caller: Caller) -> Asset:
+        """Return the caller's asset. Raises NotFound."""
+        return await self.database.read(get_own_asset, str(asset_id), caller.user_id, as_user=caller.user_id)
+
+    async def linked(self, asset_id: UUID) -> Asset:
+        """Return the asset of a checked signed link. Raises LinkInvalid."""
+        try:
+            return await self.database.read(get_asset, str(asset_id))
+        except NotFound:
+            raise LinkInvalid("The file of this link has been deleted.") from None
+
+    async def show(self, asset: Asset) -> dict[str, Any]:
+        """Return the asset as responses have it, with fresh links."""
+        return show_asset(asset, await self.links.addresses(asset))
+
+    async def show_result(self, result: ImportResult) -> dict[str, Any]:
+        """Return the result of one import as responses have it."""
+        if result.refused is not None:
+            return refused_import(result.refused.code, result.refused.message, result.refused.hint)
+        shown = None if result.asset is None else await self.show(result.asset)
+        return {"added": result.added, "asset": shown, "refused": None}
+
+
+def build_routes(media: Media) -> APIRouter:
     """Return the routes of assets."""
-    router = APIRouter(prefix="/v1", tags=["assets"])
-    _add_facts(router, database, links)
-    contents = Contents(database, storage, links)
-    _add_content(router, "content", "file", database, links, contents)
-    _add_content(router, "thumbnail", "thumbnail", database, links, contents)
-    _add_content(router, "preview", "moving preview", database, links, contents)
-    _add_references(router, database, links, references, reference_bytes)
+    router = APIRouter(prefix="/v1", tags=["assets"], route_class=StrictRoute)
+    _add_removal(router, media)
+    _add_imports(router, media)
+    _add_listing(router, media)
+    _add_retry(router, media)
+    _add_asset(router, media)
+    contents = Contents(media.database, media.storage, media.links)
+    _add_content(router, media, contents, "content", "file")
+    _add_content(router, media, contents, "thumbnail", "thumbnail")
+    _add_content(router, media, contents, "preview", "moving preview")
+    _add_references(router, media)
     return router
 
 
-def _add_facts(router: APIRouter, database: Database, links: AssetLinks) -> None:
-    @router.get("/assets/{asset_id}", summary="One asset", responses=problems(*CALLER, "NOT_FOUND"))
-    async def show(asset_id: UUID, caller: Asking) -> AssetView:
-        """Return what is known of one of my assets, with an address of its file. Scope `read`."""
+def _add_removal(router: APIRouter, media: Media) -> None:
+    refusals = problems(*CALLER, "REQUEST_INVALID", "NOT_FOUND", "STATE_CONFLICT")
+
+    @router.delete("/assets/{asset_id}", status_code=204, responses=refusals, summary="Delete an asset")
+    async def delete(asset_id: UUID, caller: CurrentCaller) -> None:
+        """Delete an upload or import of mine, with its files. A result is deleted with its task or run.
+
+        Scope `generate`.
+        """
+        caller.require(GENERATE)
+        await media.database.run(delete_asset, media.engine, caller.user_id, str(asset_id), media.require_unused)
+
+
+def _add_imports(router: APIRouter, media: Media) -> None:
+    existing: dict[int | str, dict[str, Any]] = {200: {"model": AssetView, "description": "The asset exists already."}}
+
+    @router.post(
+        "/assets",
+        status_code=CREATED,
+        summary="Import a file",
+        responses=existing | problems(*CALLER, *BODY, "TEXT_INVALID", "ADDRESS_REFUSED", "IMPORTS_TOO_MANY"),
+    )
+    async def add(body: AddBody, caller: CurrentCaller, response: Response) -> AssetView:
+        """Import the file at an address: its copy and its thumbnail start at once. The same address is the same asset.
+
+        Scope `generate`.
+        """
+        caller.require(GENERATE)
+        result = await media.imports.add(caller.user_id, body.request(), _request_id())
+        response.status_code = CREATED if result.added else OK
+        return AssetView.model_validate((await media.show_result(result))["asset"])
+
+    @router.post("/assets/import", summary="Import many files", responses=problems(*CALLER, *BODY))
+    async def add_many(body: ImportBody, caller: CurrentCaller) -> ImportAnswer:
+        """Import up to 100 files as `POST /v1/assets` does. A refused file does not stop the others.
+
+        Scope `generate`.
+        """
+        caller.require(GENERATE)
+        requests = [one.request() for one in body.assets]
+        results = await media.imports.add_many(caller.user_id, requests, _request_id())
+        return ImportAnswer.model_validate({"items": [await media.show_result(one) for one in results]})
+
+
+def _add_listing(router: APIRouter, media: Media) -> None:
+    @router.get("/assets", summary="My assets", responses=problems(*CALLER, "CURSOR_INVALID", "REQUEST_INVALID"))
+    async def list_of(
+        caller: CurrentCaller,
+        role: Annotated[Role | None, Query(description="Where they come from.")] = None,
+        kind: Annotated[Kind | None, Query(description="Images or videos.")] = None,
+        state: Annotated[State | None, Query(description="The state of our own copy.")] = None,
+        before: Annotated[str | None, Query(max_length=100, description="`next` of the previous page.")] = None,
+        limit: Annotated[int, Query(ge=1, le=PAGE_LIMIT, description="The most assets on a page.")] = 50,
+    ) -> AssetPage:
+        """Newest first, page by page. Scope `read`."""
         caller.require(READ)
-        return await _view(await _own(database, asset_id, caller), links)
+        cursor = None if before is None else read_cursor(before)
+        wanted = AssetFilter(role, kind, state)
+        # One more than shown: it tells whether another page follows.
+        found = await media.database.read(
+            list_assets, caller.user_id, wanted, cursor, limit + 1, as_user=caller.user_id
+        )
+        shown = found[:limit]
+        after = write_cursor((shown[-1].created_at, shown[-1].id)) if len(found) > limit else None
+        return AssetPage.model_validate({"assets": [await media.show(one) for one in shown], "next": after})
 
 
-def _add_content(
-    router: APIRouter, variant: Variant, name: str, database: Database, links: AssetLinks, contents: Contents
-) -> None:
+def _add_retry(router: APIRouter, media: Media) -> None:
+    @router.post(
+        "/assets/{asset_id}/retry",
+        status_code=202,
+        summary="Retry the copy and the thumbnail",
+        responses=problems(*CALLER, *BODY, "NOT_FOUND"),
+    )
+    async def retry(asset_id: UUID, caller: CurrentCaller, body: RetryBody = PLAIN_RETRY) -> AssetView:
+        """Start the missing copy and thumbnail at once; nothing happens if both are there.
+
+        Scope `generate`.
+        """
+        caller.require(GENERATE)
+        user_id, request_id = caller.user_id, _request_id()
+        asset = await media.database.run(
+            lambda tx: retry_asset(tx, media.engine, user_id, str(asset_id), force=body.force, request_id=request_id)
+        )
+        return AssetView.model_validate(await media.show(asset))
+
+
+def _add_asset(router: APIRouter, media: Media) -> None:
+    @router.get("/assets/{asset_id}", summary="One asset", responses=problems(*CALLER, "NOT_FOUND"))
+    async def show(asset_id: UUID, caller: CurrentCaller) -> AssetView:
+        """Return one of my assets, with an address of its file. Scope `read`."""
+        caller.require(READ)
+        return AssetView.model_validate(await media.show(await media.own(asset_id, caller)))
+
+
+def _add_content(router: APIRouter, media: Media, contents: Contents, variant: Variant, name: str) -> None:
     async def content(
         asset_id: UUID, request: Request, expires: Expires = None, signature: Signature = None
     ) -> Response:
         if expires is not None or signature is not None:
-            links.verify(str(asset_id), variant, expires or "", signature or "")
-            asset = await _linked(database, asset_id)
+            media.links.verify(str(asset_id), variant, expires or "", signature or "")
+            asset = await media.linked(asset_id)
         else:
             caller = await current_caller(request, None)
             caller.require(READ)
-            asset = await _own(database, asset_id, caller)
+            asset = await media.own(asset_id, caller)
         return await contents.respond(request, asset, variant)
 
     member = "url" if variant == "content" else f"{variant}_url"
@@ -69,8 +214,8 @@ def _add_content(
         "response_class": Response,
         "openapi_extra": {"security": [{"bearer": []}, {}]},
         "description": (
-            f"Return the {name}, or a part of it by `Range`; where the store serves files itself, lead there.\n\n"
-            f"By a signed link, as answers have them in `{member}`, or with a token of its owner and the scope `read`."
+            f"Return the {name}, or a part of it by `Range`. Where the store serves files itself, redirect there.\n\n"
+            f"With the signed link in `{member}`, or with a token of the asset's owner and the scope `read`."
         ),
     }
     path = f"/assets/{{asset_id}}/{variant}"
@@ -78,9 +223,7 @@ def _add_content(
     router.head(path, summary=f"Headers of an asset's {name}", **options)(content)
 
 
-def _add_references(
-    router: APIRouter, database: Database, links: AssetLinks, references: References, most_bytes: int
-) -> None:
+def _add_references(router: APIRouter, media: Media) -> None:
     @router.post(
         "/references",
         status_code=201,
@@ -88,41 +231,30 @@ def _add_references(
         responses=problems(*CALLER, "BODY_TOO_LARGE", "OBJECT_TOO_LARGE", "MEDIA_REFUSED", "STORAGE_UNAVAILABLE"),
         openapi_extra=_UPLOAD,
     )
-    async def upload(request: Request, caller: Asking) -> AssetView:
-        """Keep a picture for edits and for videos that begin with it. The body is the file itself. Scope `generate`."""
+    async def upload(request: Request, caller: CurrentCaller) -> AssetView:
+        """Keep an image for edits and for videos that begin with it. The body is the file itself. Scope `generate`."""
         caller.require(GENERATE)
-        body = await _body(request, most_bytes)
+        body = await _body(request, media.reference_bytes)
         content_type = request.headers.get("content-type", "")
-        request_id = log_context.get().get("request_id") or None
-        return await _view(await references.add(caller.user_id, body, content_type, request_id), links)
+        asset = await media.references.add(caller.user_id, body, content_type, _request_id())
+        return AssetView.model_validate(await media.show(asset))
 
     @router.get("/references/{asset_id}", summary="One reference image", responses=problems(*CALLER, "NOT_FOUND"))
-    async def show(asset_id: UUID, caller: Asking) -> AssetView:
-        """Return what is known of one of my reference images. Scope `read`."""
+    async def show(asset_id: UUID, caller: CurrentCaller) -> AssetView:
+        """Return one of my reference images. Scope `read`."""
         caller.require(READ)
-        asset = await _own(database, asset_id, caller)
+        asset = await media.own(asset_id, caller)
         if asset.role != "reference":
             raise NotFound(f"There is no reference {str(asset_id)!r}.", hint="")
-        return await _view(asset, links)
+        return AssetView.model_validate(await media.show(asset))
 
 
-async def _own(database: Database, asset_id: UUID, caller: Caller) -> Asset:
-    return await database.read(own_asset, str(asset_id), caller.user_id, as_user=caller.user_id)
-
-
-async def _linked(database: Database, asset_id: UUID) -> Asset:
-    try:
-        return await database.read(any_asset, str(asset_id))
-    except NotFound:
-        raise LinkInvalid("What this link was made for has been removed.") from None
-
-
-async def _view(asset: Asset, links: AssetLinks) -> AssetView:
-    return AssetView.model_validate(show_asset(asset, await links.addresses(asset)))
+def _request_id() -> str | None:
+    return log_context.get().get("request_id") or None
 
 
 async def _body(request: Request, most_bytes: int) -> bytes:
-    """Return the body, never more than that much of it."""
+    """Return the body. Raises ObjectTooLarge without reading more than the limit."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

@@ -1,4 +1,4 @@
-"""Where results come from. The capability that knows the providers says it; here it is only asked."""
+"""The interface to the sources of results. The capability that knows the providers implements it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FreshSource:
-    """A new address for a result whose old one has ended; for None seconds nobody knows how long it lives."""
+    """A new address of a result whose old one has ended. `expires_in` is in seconds; None if unknown."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -20,22 +20,22 @@ class FreshSource:
 
 
 class ResultSources(Protocol):
-    """What copying a result must ask about it."""
+    """Tells where and how a result can be downloaded."""
 
     async def download_headers(self, asset: Asset) -> Mapping[str, str]:
-        """Return the headers its source wants: a provider's key, only for that provider's own address."""
+        """Return the headers that the source requires: a provider's key, for that provider's own addresses only."""
 
     async def fresh(self, asset: Asset) -> FreshSource | None:
-        """Ask the provider for the result once more. None: it has none any more. Errors: it could not be asked."""
+        """Ask the provider for a fresh address; None if it has none. Raises if the provider cannot be asked."""
 
 
 class PlainSources:
-    """Sources that want no headers and are never renewed."""
+    """Sources that need no headers and have no fresh addresses."""
 
     async def download_headers(self, asset: Asset) -> Mapping[str, str]:  # noqa: ARG002
-        """Return none."""
+        """Return no headers."""
         return {}
 
     async def fresh(self, asset: Asset) -> FreshSource | None:  # noqa: ARG002
-        """Return none."""
+        """Return None."""
         return None

@@ -1,7 +1,7 @@
-"""The job ``assets.sweep``: copies that nobody works on are noticed, whatever became of their jobs.
+"""The job kind `assets.sweep`: finds copies that are under way but have lost their jobs.
 
-Only assets without a live job are touched: a job that waits or runs is the engine's, and the engine is the one who
-tries again. A worker that dies is noticed far sooner, by its lease; this is for jobs that are gone.
+Assets with a live job are left alone: the engine retries those. A dead worker is noticed far sooner, by its lease; this
+sweep is for jobs that are gone.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from sqlalchemy import Row, Text, cast, exists, func, select, text
 
-from longtake.capabilities.media.mirror_retry import IMPORT, import_wait, needs_somebody
-from longtake.capabilities.media.mirror_store import alert_not_saved, note_failure, tell_given_up
+from longtake.capabilities.media.mirror_retry import IMPORT, import_wait, needs_alert
+from longtake.capabilities.media.mirror_store import alert_not_saved, announce_given_up, note_failure
 from longtake.db.dialects import later
 from longtake.engine.jobs import JobRequest, Priority
 from longtake.engine.kinds import JobKind
@@ -34,21 +34,21 @@ log = structlog.get_logger(__name__)
 
 SWEEP = "assets.sweep"
 EVERY_SECONDS = 300.0
-#: For how long a copy says that it is under way before its word is doubted.
+#: How long a copy may be under way without progress before it counts as stuck.
 STUCK_SECONDS = 600.0
 MOST_STUCK = 50
 PAGE = 500
 STUCK = "COPY_STUCK"
 UNDER_WAY = ("pending", "downloading", "uploading")
-#: Word for word the condition of the index `assets_unfinished`: SQLite takes the index for nothing else.
+#: Word for word the condition of the index `assets_unfinished`: otherwise SQLite does not use it.
 _UNFINISHED = text(
     "(mirror_state IN ('pending', 'downloading', 'uploading', 'failed')"
     " OR thumbnail_state IN ('pending', 'processing', 'failed'))"
 )
 
 
-class Sweeping:
-    """Runs sweeps."""
+class StuckCopies:
+    """Runs the sweeps."""
 
     def __init__(self, database: Database, engine: Callable[[], Engine]) -> None:
         self._database = database
@@ -63,7 +63,7 @@ class Sweeping:
         return Schedule(SWEEP, SWEEP, every=EVERY_SECONDS)
 
     async def run(self, _job: Job) -> Outcome:
-        """Look for what is stuck, then for what was never begun."""
+        """Fail stuck copies, then start copies and thumbnails that were never started."""
         engine = self._engine()
         if stuck := await self._database.run(fail_stuck, engine):
             log.warning("copies were stuck", action="sweep", assets=len(stuck))
@@ -74,12 +74,12 @@ class Sweeping:
 
 
 def fail_stuck(tx: Transaction, engine: Engine) -> list[str]:
-    """Fail copies that say they are under way while nobody works on them; return their ids, at most ``MOST_STUCK``.
+    """Fail copies that are under way but have no job; return their ids, at most ``MOST_STUCK``.
 
-    Each failure counts as a try. While there are tries left the next one is enqueued at its time.
+    Each failure counts as a try. The next try, if any is left, is enqueued for its time.
     """
     since = func.coalesce(assets.c.mirror_tried_at, assets.c.completed_at, assets.c.created_at)
-    tried = (assets.c.mirror_state.in_(UNDER_WAY), ~_never_begun(MIRROR), since < later(-STUCK_SECONDS))
+    tried = (assets.c.mirror_state.in_(UNDER_WAY), ~_never_started(MIRROR), since < later(-STUCK_SECONDS))
     rows = _without_job(tx, MIRROR, tried, MOST_STUCK)
     for row in rows:
         _fail(tx, engine, row)
@@ -87,27 +87,27 @@ def fail_stuck(tx: Transaction, engine: Engine) -> list[str]:
 
 
 def start_forgotten(tx: Transaction, engine: Engine, kind: str) -> int:
-    """Start copies or thumbnails that were wanted before any program knew how; return how many, at most ``PAGE``."""
+    """Start copies or thumbnails of rows written before this program first ran; return how many, at most ``PAGE``."""
     if kind not in engine.kinds:
         return 0
-    rows = _without_job(tx, kind, (_never_begun(kind),), PAGE)
+    rows = _without_job(tx, kind, (_never_started(kind),), PAGE)
     engine.enqueue_many(tx, [_request(kind, row) for row in rows])
     return len(rows)
 
 
 def _fail(tx: Transaction, engine: Engine, row: Row[Any]) -> None:
     failures = row.mirror_attempts + 1
-    error = f"{STUCK}: The copy said {row.mirror_state} for over {STUCK_SECONDS / 60:g} min, and nobody worked on it."
-    # What was paid for is never given up here: whether a result is lost, only a copy that asked its provider can say.
-    brought_in = row.role == IMPORT
-    wait = import_wait(failures) if brought_in else 0.0
-    note_failure(tx, row.id, error, state="failed" if brought_in else "pending", counted=True)
-    if needs_somebody(row.role, failures):
+    error = f"{STUCK}: The copy was {row.mirror_state} for over {STUCK_SECONDS / 60:g} min without a job."
+    # A paid result is never given up here: only a copy that has asked the provider can tell that it is lost.
+    is_import = row.role == IMPORT
+    wait = import_wait(failures) if is_import else 0.0
+    note_failure(tx, row.id, error, state="failed" if is_import else "pending", counted=True)
+    if needs_alert(row.role, failures):
         alert_not_saved(tx, row.id, error)
     if wait is None:
-        tell_given_up(tx, asset_from(row), "failed")
+        announce_given_up(tx, asset_from(row), "failed")
     else:
-        engine.enqueue_many(tx, [_request(MIRROR, row, failures if brought_in else 0, wait)])
+        engine.enqueue_many(tx, [_request(MIRROR, row, failures if is_import else 0, wait)])
 
 
 def _request(kind: str, row: Row[Any], failures: int = 0, delay: float = 0.0) -> JobRequest:
@@ -115,7 +115,7 @@ def _request(kind: str, row: Row[Any], failures: int = 0, delay: float = 0.0) ->
     return JobRequest(kind, args, key=row.id, subject=row.id, request_id=row.request_id, delay=delay)
 
 
-def _never_begun(kind: str) -> ColumnElement[bool]:
+def _never_started(kind: str) -> ColumnElement[bool]:
     if kind == MIRROR:
         return (assets.c.mirror_state == "pending") & assets.c.mirror_tried_at.is_(None)
     return (assets.c.thumbnail_state == "pending") & assets.c.thumbnail_tried_at.is_(None)
@@ -126,7 +126,7 @@ def _without_job(tx: Transaction, kind: str, which: tuple[ColumnElement[bool], .
     job = exists().where(jobs.c.kind == kind, jobs.c.key == cast(assets.c.id, Text))
     wanted = select(assets).where(_UNFINISHED, assets.c.status == "completed", *which, ~job)
     rows = tx.execute(wanted.order_by(assets.c.id).limit(most).with_for_update(of=assets, skip_locked=True)).all()
-    # Looked at again now that they are ours: somebody may have started one in the moment before.
+    # Checked again now that the rows are locked: a job may have started just before.
     keys = [row.id for row in rows]
     live = set(tx.execute(select(jobs.c.key).where(jobs.c.kind == kind, jobs.c.key.in_(keys))).scalars())
     return [row for row in rows if row.id not in live]

@@ -1,4 +1,4 @@
-"""The still picture of an asset: of our copy or of its source, whichever can be read first."""
+"""Makes thumbnails, from our copy of the file or from its source."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from longtake.adapters.decoder.protocol import DecodeRequest, DecodeResult
-from longtake.adapters.storage.media import FIRST_BYTES, media_type
-from longtake.capabilities.media.range_reader import StoredFile, opened_source
+from longtake.adapters.storage.media_type import FIRST_BYTES, JPEG, media_type
+from longtake.capabilities.media.range_reader import Spools, StoredFile, open_source
 from longtake.capabilities.media.sources import PlainSources, ResultSources
-from longtake.capabilities.media.spool import Spools
-from longtake.errors import AssetGone, LongtakeError, MediaRefused, StorageError
+from longtake.errors import AssetGone, LongtakeError, MediaRefused, ResultNotCopied, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from longtake.adapters.decoder.pool import DecoderPool
     from longtake.adapters.net import HttpClient
     from longtake.adapters.storage import Storage
-    from longtake.capabilities.media.cloudflare import CloudflareFrames
     from longtake.capabilities.media.range_reader import RangedFile
     from longtake.services.assets import Asset
 
@@ -28,23 +26,28 @@ log = structlog.get_logger(__name__)
 
 WIDTH, HEIGHT, QUALITY, AT_SECONDS = 960, 540, 95, 0.1
 VERSION = 2
+#: Cloudflare fetches the video before it answers.
+CLOUDFLARE_SECONDS = 20.0
+CLOUDFLARE_BYTES = 5_000_000
+OK = 200
+CLOUDFLARE_OPTIONS = "mode=frame,time=0.1s,width=960,height=540,fit=cover,format=jpg"
 
 
 @dataclass(frozen=True, slots=True)
-class Still:
-    """A thumbnail and its placeholder; width, height and duration are the file's own, None where they are not known."""
+class Thumbnail:
+    """A thumbnail and its placeholder. Width, height and duration are those of the file, None if unknown."""
 
     picture: bytes
     placeholder: bytes
     width: int | None
     height: int | None
     duration_seconds: float | None
-    #: How it was made, for the row.
+    #: How it was made, for the column `thumbnail_metadata`.
     metadata: Mapping[str, Any]
 
 
-class Stills:
-    """Makes stills. With ``cloudflare``, of videos at public addresses there first."""
+class ThumbnailMaker:
+    """Makes thumbnails. With ``cloudflare``, those of videos at public addresses are requested there first."""
 
     def __init__(
         self,
@@ -61,42 +64,78 @@ class Stills:
         self._cloudflare = cloudflare
         self._spools = Spools()
 
-    async def make(self, asset: Asset, *, of_copy: bool = False) -> Still:
-        """Make the still; ``of_copy`` leaves the source alone, which was tried often enough.
+    async def make(self, asset: Asset, *, of_copy: bool = False) -> Thumbnail:
+        """Return a thumbnail. ``of_copy`` leaves out the source, which has used up its tries.
 
-        Raises StorageError when our copy is there and cannot be read now, and the source gives nothing either.
+        Raises StorageError when our copy exists but cannot be read now, and the source fails too.
         """
         if asset.key is None:
-            return await self._of_source(asset)
+            return await self._from_source(asset)
         try:
-            return await self._of(await StoredFile.open(self._storage, asset.key), asset, "copy")
+            return await self._from_file(await StoredFile.open(self._storage, asset.key), asset, "copy")
         except (AssetGone, StorageError) as trouble:
             if of_copy or asset.source_url is None:
                 raise
             try:
-                return await self._of_source(asset)
+                return await self._from_source(asset)
             except LongtakeError as error:
                 raise trouble from error
 
-    async def _of_source(self, asset: Asset) -> Still:
+    async def _from_source(self, asset: Asset) -> Thumbnail:
         headers = await self._sources.download_headers(asset)
-        # Whoever wants a key of ours gets it from us alone.
+        # A source that needs our key must not be handed to Cloudflare.
         if self._cloudflare is not None and asset.kind == "video" and asset.source_url and not headers:
             try:
                 made = await self._cloudflare.make(asset.source_url)
             except LongtakeError as error:
                 log.info("Cloudflare gave no frame", action="thumbnail", asset_id=asset.id, code=error.code)
             else:
-                told = {"method": "cloudflare", "version": VERSION, "of": "source"}
-                return Still(made.picture, made.placeholder, None, None, None, told)
-        async with opened_source(self._client, asset.source_url or "", headers, self._spools) as file:
-            return await self._of(file, asset, "source")
+                metadata = {"method": "cloudflare", "version": VERSION, "of": "source"}
+                return Thumbnail(made.picture, made.placeholder, None, None, None, metadata)
+        async with open_source(self._client, asset.source_url or "", headers, self._spools) as file:
+            return await self._from_file(file, asset, "source")
 
-    async def _of(self, file: RangedFile, asset: Asset, of: str) -> Still:
+    async def _from_file(self, file: RangedFile, asset: Asset, of: str) -> Thumbnail:
         media = media_type(file.first[:FIRST_BYTES])
         if media is None or media.kind != asset.kind:
-            raise MediaRefused(f"The file is not {'an image' if asset.kind == 'image' else 'a video'} that is kept.")
-        request = DecodeRequest("still", media.content_type, WIDTH, HEIGHT, QUALITY, AT_SECONDS)
-        made: DecodeResult = await self._decoders.decode(request, file)
-        told = {"method": "frames", "version": VERSION, "of": of, "bytes_read": made.bytes_read}
-        return Still(made.picture, made.placeholder, made.width, made.height, made.duration_seconds, told)
+            raise MediaRefused(
+                f"The file is not {'an image' if asset.kind == 'image' else 'a video'} of a supported type."
+            )
+        wish = DecodeRequest("still", media.content_type, WIDTH, HEIGHT, QUALITY, AT_SECONDS)
+        made: DecodeResult = await self._decoders.decode(wish, file)
+        metadata = {"method": "frames", "version": VERSION, "of": of, "bytes_read": made.bytes_read}
+        return Thumbnail(made.picture, made.placeholder, made.width, made.height, made.duration_seconds, metadata)
+
+
+class CloudflareFrames:
+    """Frames of videos by Cloudflare Media Transformations, from a zone such as `https://media.example.com`.
+
+    Its answers are decoded like any other untrusted file.
+    """
+
+    def __init__(self, client: HttpClient, decoders: DecoderPool, zone: str) -> None:
+        self._client = client
+        self._decoders = decoders
+        self._zone = zone.rstrip("/")
+
+    async def make(self, url: str) -> DecodeResult:
+        """Return a frame of the video at this address, which Cloudflare itself must be able to open."""
+        self._client.check_url(url)
+        address = f"{self._zone}/cdn-cgi/media/{CLOUDFLARE_OPTIONS}/{url}"
+        answer = await self._client.request("GET", address, seconds=CLOUDFLARE_SECONDS, most_bytes=CLOUDFLARE_BYTES)
+        if answer.status != OK:
+            raise ResultNotCopied(f"Cloudflare answers {answer.status} to the request for a frame.")
+        if media_type(answer.body) != JPEG:
+            raise MediaRefused("Cloudflare did not send a JPEG.", hint="")
+        return await self._decoders.decode(DecodeRequest("still", JPEG.content_type), _MemoryFile(answer.body))
+
+
+class _MemoryFile:
+    """A file in memory."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self.size = len(body)
+
+    async def read(self, offset: int, length: int) -> bytes:
+        return self._body[offset : offset + length]

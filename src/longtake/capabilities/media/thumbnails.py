@@ -1,7 +1,7 @@
-"""The job kind `assets.thumbnail`: a picture of a finished file, at once, beside its copy and independent of it.
+"""The job kind `assets.thumbnail`: makes a thumbnail of a finished file, at once and independently of its copy.
 
-Neither job waits for the other, and neither can fail the other. While the storage takes nothing, the picture waits in
-the database and is served from there.
+Neither job waits for the other, and neither can fail the other. While the storage is away, the thumbnail waits in the
+database and is served from there.
 """
 
 from __future__ import annotations
@@ -10,21 +10,20 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from longtake.adapters.storage.keys import thumbnail_key
+from longtake.capabilities.media.store import find_asset
 from longtake.capabilities.media.thumbnail_store import (
     give_up,
-    keep_picture,
+    keep_thumbnail,
     note_failed,
-    note_kept,
     note_processing,
+    note_stored_thumbnail,
     note_thumbnail,
     note_waiting,
-    read_asset,
-    waiting_picture,
+    waiting_thumbnail,
 )
-from longtake.capabilities.media.tries import failed, wait
 from longtake.engine.jobs import Job, JobRequest, Priority
 from longtake.engine.kinds import JobKind, Settlement, Steps
 from longtake.engine.lanes import Lane
@@ -41,7 +40,7 @@ from longtake.services.assets import PREVIEW, THUMBNAIL, Asset
 
 if TYPE_CHECKING:
     from longtake.adapters.storage import Storage
-    from longtake.capabilities.media.thumbnail_maker import Still, Stills
+    from longtake.capabilities.media.thumbnail_maker import Thumbnail, ThumbnailMaker
     from longtake.db import Database, Transaction
     from longtake.engine.engine import Engine
 
@@ -49,35 +48,38 @@ THUMBNAIL_LANE = Lane(THUMBNAIL, max_running=50)
 #: At once, 30 s after the first failure, 120 s after the second.
 WAITS = (30.0, 120.0)
 TIME_LIMIT = 60.0
-#: A store that has not taken a picture by then counts as away, and is asked again so often.
+#: A store that has not accepted a thumbnail by then counts as away.
 PUT_SECONDS = 10.0
+#: How long to wait for a store that is away, and for a free decoder.
 STORAGE_SECONDS = 30.0
 BUSY_SECONDS = 5.0
 JPEG = "image/jpeg"
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """What a try came to, for the transaction that ends it."""
+class ThumbnailReport:
+    """The result of a try, for the transaction that ends it."""
 
     asset: Asset
-    #: None when it was made by an earlier try, or could not be made.
-    still: Still | None = None
-    #: Under which key the storage has it; None while it has not.
+    #: None when an earlier try made it, or none could be made.
+    thumbnail: Thumbnail | None = None
+    #: Its key; None while it waits for the storage.
     key: str | None = None
 
 
 class Thumbnails:
-    """Makes thumbnails."""
+    """Runs the jobs that make thumbnails."""
 
-    def __init__(self, database: Database, engine: Callable[[], Engine], storage: Storage, stills: Stills) -> None:
+    def __init__(
+        self, database: Database, engine: Callable[[], Engine], storage: Storage, maker: ThumbnailMaker
+    ) -> None:
         self._database = database
         self._engine = engine
         self._storage = storage
-        self._stills = stills
+        self._maker = maker
 
     def kind(self) -> JobKind:
-        """Return the kind to declare."""
+        """Return the job kind."""
         return JobKind(
             THUMBNAIL,
             self.run,
@@ -90,87 +92,113 @@ class Thumbnails:
         )
 
     async def run(self, job: Job) -> Outcome:
-        """Make the picture, unless an earlier try has, and put it into the storage."""
-        asset = await self._database.read(read_asset, job.args["asset"])
+        """Make the thumbnail, unless an earlier try has, and store it."""
+        asset = await self._database.read(find_asset, job.args["asset"])
         if asset is None:
             return Cancelled("The asset is gone.")
         if asset.thumbnail_key is not None:
             return Done()
-        waiting = await self._database.read(waiting_picture, asset.id)
+        waiting = await self._database.read(waiting_thumbnail, asset.id)
         if waiting is not None:
-            return await self._put(job, Picture(asset), waiting)
+            return await self._put(job, ThumbnailReport(asset), waiting)
         try:
-            await _tell(job, asset.id)
-            still = await self._stills.make(asset, of_copy=bool(job.args.get("of_copy")))
+            await _note_progress(job, asset.id)
+            thumbnail = await self._maker.make(asset, of_copy=bool(job.args.get("of_copy")))
         except LeaseLost:
             raise
         except DecodersBusy as error:
-            return wait(job, BUSY_SECONDS, error)
+            return wait_uncounted(job, BUSY_SECONDS, error)
         except StorageError as error:
-            # Our own trouble: the copy is there, and will give a picture when it can be read.
-            return wait(job, STORAGE_SECONDS, error, data=Picture(asset))
+            # Our own fault: the copy exists, and works once it can be read.
+            return wait_uncounted(job, STORAGE_SECONDS, error, data=ThumbnailReport(asset))
         except LongtakeError as error:
-            return failed(job, error, WAITS, Picture(asset))
-        return await self._put(job, Picture(asset, still), still.picture)
+            return retry_or_fail(job, error, WAITS, ThumbnailReport(asset))
+        return await self._put(job, ThumbnailReport(asset, thumbnail), thumbnail.picture)
 
-    async def _put(self, job: Job, made: Picture, picture: bytes) -> Outcome:
-        asset = made.asset
+    async def _put(self, job: Job, report: ThumbnailReport, picture: bytes) -> Outcome:
+        asset = report.asset
         key = thumbnail_key(asset.id, asset.file_number)
         try:
             await self._store(key, picture)
         except StorageError as error:
-            return wait(job, STORAGE_SECONDS, error, data=made if made.still else None)
-        # A moving preview is nice to have: it comes when nothing else is to be done.
+            return wait_uncounted(job, STORAGE_SECONDS, error, data=report if report.thumbnail else None)
+        # The preview is made when nothing more urgent is to be done.
         preview = JobRequest(PREVIEW, {"asset": asset.id}, key=asset.id, subject=asset.id, request_id=job.request_id)
-        return Done(data=Picture(asset, made.still, key), then=[preview] if asset.kind == "video" else [])
+        return Done(data=ThumbnailReport(asset, report.thumbnail, key), then=[preview] if asset.kind == "video" else [])
 
     async def _store(self, key: str, picture: bytes) -> None:
         try:
             async with asyncio.timeout(PUT_SECONDS):
                 await self._storage.put(key, picture, JPEG)
         except TimeoutError:
-            raise StorageUnavailable(f"The storage has not taken the picture within {PUT_SECONDS:g} s.") from None
+            raise StorageUnavailable(f"The storage did not accept the thumbnail within {PUT_SECONDS:g} s.") from None
 
     # -- in the transaction that ends the try --------------------------------------------------------------------
 
     def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
-        """Write what the tries came to; in one order, so that two workers cannot deadlock."""
+        """Write the results of the tries, sorted by asset so that two workers cannot deadlock."""
         for one in sorted(settlements, key=lambda settlement: str(settlement.job.args["asset"])):
-            picture = one.outcome.data if isinstance(one.outcome.data, Picture) else None
+            report = one.outcome.data if isinstance(one.outcome.data, ThumbnailReport) else None
             asset_id: str = one.job.args["asset"]
             match one.outcome:
-                case Done() | Snooze() if picture is not None:
-                    _settle_picture(tx, picture, one.outcome)
+                case Done() | Snooze() if report is not None:
+                    _settle_report(tx, report, one.outcome)
                 case Retry(code=code, message=message):
                     note_failed(tx, asset_id, f"{code}: {message}", state="pending")
                 case Fail(code=code, message=message):
-                    self._settle_end(tx, one.job, f"{code}: {message}", picture)
+                    self._settle_end(tx, one.job, f"{code}: {message}", report)
                 case Cancelled(reason=reason):
                     note_failed(tx, asset_id, f"CANCELLED: {reason}", state="failed")
                 case _:
                     pass
 
-    def _settle_end(self, tx: Transaction, job: Job, error: str, picture: Picture | None) -> None:
-        """Give it up; but a copy that has come meanwhile and was never tried is a second chance, and the last."""
+    def _settle_end(self, tx: Transaction, job: Job, error: str, report: ThumbnailReport | None) -> None:
+        """Give up, unless a copy has come that was not tried: it gets one more job, the last."""
         asset_id: str = job.args["asset"]
-        copy_tried = bool(job.args.get("of_copy")) or (picture is not None and picture.asset.key is not None)
+        copy_tried = bool(job.args.get("of_copy")) or (report is not None and report.asset.key is not None)
         if give_up(tx, asset_id, error, copy_tried=copy_tried):
             args = {"asset": asset_id, "of_copy": True}
             self._engine().enqueue(tx, THUMBNAIL, args, key=asset_id, subject=asset_id, request_id=job.request_id)
 
 
-def _settle_picture(tx: Transaction, picture: Picture, outcome: Done | Snooze) -> None:
-    if picture.still is not None:
-        note_thumbnail(tx, picture.asset, picture.still, picture.key)
-        if picture.key is None:
-            keep_picture(tx, picture.asset, picture.still.picture)
-    elif picture.key is not None:
-        note_kept(tx, picture.asset, picture.key)
+def _settle_report(tx: Transaction, report: ThumbnailReport, outcome: Done | Snooze) -> None:
+    if report.thumbnail is not None:
+        note_thumbnail(tx, report.asset, report.thumbnail, report.key)
+        if report.key is None:
+            keep_thumbnail(tx, report.asset, report.thumbnail.picture)
+    elif report.key is not None:
+        note_stored_thumbnail(tx, report.asset, report.key)
     elif isinstance(outcome, Snooze):
-        note_waiting(tx, picture.asset.id, f"{outcome.code}: {outcome.message}")
+        note_waiting(tx, report.asset.id, f"{outcome.code}: {outcome.message}")
 
 
-async def _tell(job: Job, asset_id: str) -> None:
-    """Write that it is under way. That it cannot be written now is no reason to stop; that the job is lost is."""
+async def _note_progress(job: Job, asset_id: str) -> None:
+    """Write that the thumbnail is being made. A database that is away does not stop the job; a lost job does."""
     with contextlib.suppress(DatabaseUnavailable):
         await job.progress(note_processing, asset_id)
+
+
+# After a Snooze the engine counts attempts from zero. A file that fails, then finds the decoders busy, and fails again
+# would be decoded without end: so thumbnails and previews keep the number of failed tries in the job's memo.
+
+
+def retry_or_fail(job: Job, error: LongtakeError, waits: Sequence[float], data: Any = None) -> Retry | Fail:
+    """Retry after the wait that follows this many tries; fail after the last one."""
+    spent = _spent(job)
+    if spent >= len(waits):
+        return Fail(error.code, error.message, data=data)
+    return Retry(error.code, error.message, after=waits[spent], data=data)
+
+
+def wait_uncounted(
+    job: Job, seconds: float, error: LongtakeError | None = None, *, data: Any = None, **memo: Any
+) -> Snooze:
+    """Run again later. This run counts as no try, and earlier tries stay counted."""
+    kept = {**(job.memo or {}), **memo, "spent": _spent(job)}
+    code, message = (None, None) if error is None else (error.code, error.message)
+    return Snooze(seconds, memo=kept, code=code, message=message, data=data)
+
+
+def _spent(job: Job) -> int:
+    """Return how many tries have failed before this one, including those that only the engine saw."""
+    return int((job.memo or {}).get("spent", 0)) + max(job.attempt - 1, 0)

@@ -10,7 +10,7 @@ import structlog
 
 from longtake.adapters.providers.provider import Reference
 from longtake.adapters.storage.keys import result_key
-from longtake.adapters.storage.media import FIRST_BYTES, media_type
+from longtake.adapters.storage.media_type import FIRST_BYTES, media_type
 from longtake.errors import AssetGone, MediaRefused, ObjectMissing, StorageUnavailable
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The bytes of an upload on their way: counted, capped, and stoppable in the middle."""
+"""The source of an upload: its bytes in parts, counted, limited in size, and stoppable in the middle."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Part = TypeVar("Part")
 
 
 class UploadStopped(Exception):
-    """The upload is no longer wanted. Makes a store give up; never seen outside."""
+    """The upload is no longer wanted. Makes a store abort it; callers never see it."""
 
 
-class Source(ABC, Generic[Part]):
-    """Hands out parts, and knows their bytes' number at the end. Reads for as long as its block lasts.
+class UploadSource(ABC, Generic[Part]):
+    """Hands out parts and counts their bytes. Reads inside its ``async with`` block only.
 
     The chunks are read by one task from first to last: a generator with a time limit inside must not move between
     tasks. One part waits while the one before it is being written.
@@ -40,21 +40,21 @@ class Source(ABC, Generic[Part]):
         return self
 
     async def __aexit__(self, *_exception: object) -> None:
-        """Stop reading, whatever is left."""
+        """Stop reading."""
         self._reading.cancel()
         await asyncio.wait({self._reading})
 
     @property
     def error(self) -> BaseException | None:
-        """Return what ended the source before its end, as it was raised: a store may wrap it beyond recognition."""
+        """Return the error that ended the source, as it was raised: a store may wrap it beyond recognition."""
         return self._error
 
     def stop(self) -> None:
-        """Make whoever reads the parts give up, also while the next chunk is being waited for."""
+        """Raise UploadStopped to the reader of the parts, even while the next chunk is awaited."""
         self._reading.cancel()
 
     async def parts(self) -> AsyncIterator[Part]:
-        """Yield the parts; raise what the source raised."""
+        """Yield the parts; raise the source's error at its place."""
         while (part := await self._ready.get()) is not None:
             yield part
         if self._error is not None:
@@ -65,7 +65,7 @@ class Source(ABC, Generic[Part]):
             await self._read_parts()
         except asyncio.CancelledError:
             self._error = UploadStopped()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is raised where the parts are read
+        except Exception as error:  # noqa: BLE001 - raised again to the reader of the parts
             self._error = error
         finally:
             if isinstance(self._chunks, AsyncGenerator):
@@ -76,16 +76,16 @@ class Source(ABC, Generic[Part]):
 
     @abstractmethod
     async def _read_parts(self) -> None:
-        """Read all chunks, and put what they make up into ``_ready``."""
+        """Read all chunks and put the parts into ``_ready``."""
 
     def _count(self, chunk: bytes) -> None:
         self.size += len(chunk)
         if self.size > self._most:
-            raise ObjectTooLarge(f"It has more than {self._most:,} bytes.", limit=self._most)
+            raise ObjectTooLarge(f"The file has more than {self._most:,} bytes.", limit=self._most)
 
 
-class Batches(Source[list[bytes]]):
-    """Hands out the chunks as they came, some at a time: at least so many bytes, except for the last of them."""
+class Batches(UploadSource[list[bytes]]):
+    """Hands out lists of unchanged chunks; every list but the last has at least ``part_bytes``."""
 
     async def _read_parts(self) -> None:
         batch: list[bytes] = []
@@ -101,8 +101,8 @@ class Batches(Source[list[bytes]]):
             await self._ready.put(batch)
 
 
-class EqualParts(Source[bytes]):
-    """Hands out parts of one size (the last may be smaller), and knows their SHA-256."""
+class EqualParts(UploadSource[bytes]):
+    """Hands out parts of one size (the last may be smaller) and computes their SHA-256."""
 
     def __init__(self, chunks: AsyncIterator[bytes], *, most_bytes: int, part_bytes: int) -> None:
         super().__init__(chunks, most_bytes=most_bytes, part_bytes=part_bytes)
@@ -112,7 +112,7 @@ class EqualParts(Source[bytes]):
 
     @property
     def checksum(self) -> str:
-        """Return the SHA-256 of what was read so far."""
+        """Return the SHA-256 of the parts handed out so far."""
         return self._hash.hexdigest()
 
     async def _read_parts(self) -> None:
@@ -134,6 +134,6 @@ class EqualParts(Source[bytes]):
 
     async def _hand_out(self, part: bytes) -> None:
         await self._hashed
-        # In a thread, while the next part comes: it takes longer than the network on a fast one.
+        # On a thread, while the next part arrives: hashing takes longer than a fast network.
         self._hashed = asyncio.get_running_loop().run_in_executor(None, self._hash.update, part)
         await self._ready.put(part)

@@ -1,6 +1,6 @@
-"""Which kind of media bytes are, told by how they begin. What a server says about them is only a claim.
+"""Detects the type of media by its first bytes. What a server says about them is only a claim.
 
-Everything that can carry a program or point elsewhere (HTML, SVG, PDF, playlists) is unknown here, and so refused.
+Formats that can carry a program or point elsewhere (HTML, SVG, PDF, playlists) are unknown here, and so refused.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 MediaKind = Literal["image", "video"]
-#: How many bytes are enough to tell.
+#: The number of bytes that are enough to detect the type.
 FIRST_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class MediaType:
-    """A kind of file that we keep: what we call it when it is served, and how its key ends."""
+    """A type of file that we keep: the content type it is served with, and the ending of its key."""
 
     content_type: str
     extension: str
@@ -36,7 +36,7 @@ _PICTURE_BRANDS = frozenset((b"avif", b"avis", b"heic", b"heix", b"heim", b"heis
 
 
 def media_type(first: bytes) -> MediaType | None:
-    """Return the type of media that begins so, or None when it is none that we keep."""
+    """Return the type of media that begins with these bytes, or None when we do not keep its type."""
     if first.startswith(b"\x89PNG\r\n\x1a\n"):
         return PNG
     if first.startswith(b"\xff\xd8\xff"):
@@ -54,7 +54,7 @@ def media_type(first: bytes) -> MediaType | None:
 
 
 def type_of_key(key: str) -> str:
-    """Return the content type that a key's ending stands for; what is none of ours is only ever downloaded."""
+    """Return the content type of a key's ending. Unknown types are only offered as downloads."""
     extension = key.rpartition(".")[2]
     found = (one.content_type for one in MEDIA_TYPES.values() if one.extension == extension)
     return next(found, "application/octet-stream")

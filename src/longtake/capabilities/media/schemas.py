@@ -1,4 +1,4 @@
-"""What is sent and answered when files are brought in."""
+"""Requests and responses of imports, lists and retries."""
 
 from __future__ import annotations
 
@@ -6,35 +6,33 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from longtake.capabilities.media.imports import Kind, Wanted
+from longtake.capabilities.media.imports import ImportRequest, Kind
 from longtake.services.assets import AssetView
 from longtake.services.assets.schemas import ASSET_EXAMPLE
 
-#: As many as go in with one request.
+#: The most imports in one request.
 MOST_AT_ONCE = 100
 _URL = "https://example.com/fox.mp4"
 
 
 class AddBody(BaseModel):
-    """A file to bring in."""
+    """A file to import."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"url": _URL, "kind": "video", "title": "A fox"}]}
     )
 
-    url: str = Field(description="Where the file is: http or https, at an address of the public internet.")
-    kind: Kind | None = Field(
-        default=None, description="Without one: an image if the path ends like one, else a video."
-    )
-    title: str | None = Field(default=None, description="For people.")
+    url: str = Field(description="An http or https address on the public internet.")
+    kind: Kind | None = Field(default=None, description="By default an image if the path ends like one, else a video.")
+    title: str | None = Field(default=None, description="A title for people.")
 
-    def wanted(self) -> Wanted:
-        """Return what is asked for."""
-        return Wanted(self.url, self.kind, self.title)
+    def request(self) -> ImportRequest:
+        """Return the request as the service takes it."""
+        return ImportRequest(self.url, self.kind, self.title)
 
 
 class ImportBody(BaseModel):
-    """Files to bring in with one request."""
+    """Files to import with one request."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"assets": [{"url": _URL}]}]})
 
@@ -42,7 +40,7 @@ class ImportBody(BaseModel):
 
 
 class RefusedImport(BaseModel):
-    """Why one of the files is not brought in."""
+    """Why a file was not imported."""
 
     code: str
     message: str
@@ -50,15 +48,15 @@ class RefusedImport(BaseModel):
 
 
 class ImportedItem(BaseModel):
-    """What became of one file, in the order of the request: an asset, or a refusal."""
+    """The result of one import: an asset, or why it was refused."""
 
-    added: bool = Field(description="False for what was there already, and for what is refused.")
+    added: bool = Field(description="False for an asset that exists already, and for a refusal.")
     asset: AssetView | None
     refused: RefusedImport | None
 
 
 class ImportAnswer(BaseModel):
-    """What became of each file."""
+    """The result of each import, in the order of the request."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"items": [{"added": True, "asset": ASSET_EXAMPLE, "refused": None}]}]}
@@ -68,15 +66,15 @@ class ImportAnswer(BaseModel):
 
 
 class RetryBody(BaseModel):
-    """How to try again."""
+    """How to retry."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"force": False}]})
 
-    force: bool = Field(default=False, strict=True, description="Copy the file again even if our copy is here.")
+    force: bool = Field(default=False, strict=True, description="Copy the file again even if our copy exists.")
 
 
 class AssetPage(BaseModel):
-    """Assets, newest first; `next` is the `before` of the page after."""
+    """Assets, newest first. Send `next` as `before` to get the next page."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"assets": [ASSET_EXAMPLE], "next": None}]})
 
@@ -89,5 +87,5 @@ State = Literal["none", "pending", "success", "failed", "expired"]
 
 
 def refused_import(code: str, message: str, hint: str) -> dict[str, Any]:
-    """Return an item that is not brought in."""
+    """Return the response item of a refused import."""
     return {"added": False, "asset": None, "refused": {"code": code, "message": message, "hint": hint}}
