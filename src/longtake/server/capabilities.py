@@ -99,16 +99,16 @@ class Capabilities:
         self.scene_models = OfferedSceneModels(self.models, self.providers)
         self._breaker, self._random = Breaker(), source
         self.catalogue = CatalogueParts(
-            settings,
-            database,
-            engine,
-            key_of,
-            self.client,
-            self.storage,
-            self.decoders,
-            clock,
-            self._breaker,
-            source,
+            settings=settings,
+            database=database,
+            engine=engine,
+            key_of=key_of,
+            client=self.client,
+            storage=self.storage,
+            decoders=self.decoders,
+            clock=clock,
+            breaker=self._breaker,
+            random=source,
         )
         self.feed = Feed(database, clock)
         self.streams = Streams(database, self.feed, clock, StreamLimits(settings.streams_per_user, settings.streams))
