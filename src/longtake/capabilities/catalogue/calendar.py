@@ -36,7 +36,7 @@ BY_HAND = "by_hand"
 
 
 class Calendar:
-    """Asks Bangumi for the calendar and for single titles."""
+    """The job kinds that ask Bangumi: for the calendar, and for single titles."""
 
     def __init__(self, context: CatalogueContext) -> None:
         self._context = context

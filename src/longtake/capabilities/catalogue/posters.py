@@ -138,7 +138,7 @@ def _check(title_id: str, url: str, exists: bool) -> NewTitle | LongtakeError:  
 
 
 class PosterDownloader:
-    """Downloads posters."""
+    """The job kind ``catalogue.poster``: downloads posters and writes the outcomes."""
 
     def __init__(self, context: CatalogueContext, check_days: int) -> None:
         # Many jobs start at the same time: their rows are read together.

@@ -64,7 +64,7 @@ def posters_of(tx: Transaction, which: ColumnElement[bool]) -> set[str]:
 
 
 class PosterRemoval:
-    """Removes files of posters."""
+    """The job kind ``catalogue.remove``: removes files of posters."""
 
     def __init__(self, database: Database, storage: Storage) -> None:
         self._database = database

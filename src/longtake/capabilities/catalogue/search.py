@@ -75,7 +75,7 @@ class SearchProgress:
 
 
 class TitleSearch:
-    """Searches for titles."""
+    """The job kind ``catalogue.search``: searches for titles and writes the outcomes."""
 
     def __init__(self, context: CatalogueContext) -> None:
         # Many jobs start at the same time: their titles are read together.

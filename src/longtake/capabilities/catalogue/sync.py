@@ -38,7 +38,7 @@ BUSY_SECONDS = 1.0
 
 
 class Sync:
-    """Starts walks, and walks."""
+    """The job kinds of a sync: the one that starts the walks, and the two walks."""
 
     def __init__(self, database: Database, tmdb: Tmdb) -> None:
         self._database = database

@@ -125,7 +125,7 @@ def _show(row: Row[Any]) -> Show:
 
 
 class YearLists:
-    """Fetches lists of years."""
+    """The job kind ``catalogue.year``: fetches the list of a year and writes its shows."""
 
     def __init__(self, context: CatalogueContext) -> None:
         self._context = context
