@@ -39,7 +39,7 @@ UNBOUND = {
     "longtake.capabilities.generation.estimates._read",
     "longtake.capabilities.generation.queue_position.read_lines",
     "longtake.capabilities.generation.outlook._look",
-    "longtake.capabilities.scenes.outlook.look_at",
+    "longtake.capabilities.scenes.outlook.read_outlook",
     "longtake.server.snapshot.begin",
 }
 

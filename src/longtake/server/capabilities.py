@@ -40,9 +40,9 @@ from longtake.capabilities.media.removal import Deleting
 from longtake.capabilities.media.stuck_copies import Sweeping as AssetSweeping
 from longtake.capabilities.media.thumbnail_maker import Stills
 from longtake.capabilities.media.thumbnails import THUMBNAIL_LANE, Thumbnails
-from longtake.capabilities.scenes.image_job import Making
-from longtake.capabilities.scenes.pace import scene_lane
-from longtake.capabilities.scenes.removal import remove_runs_of
+from longtake.capabilities.scenes.image_job import ImageMaker
+from longtake.capabilities.scenes.models import scene_lane
+from longtake.capabilities.scenes.runs import remove_runs_of
 from longtake.capabilities.scenes.service import Scenes
 from longtake.clock import Clock
 from longtake.db import Database
@@ -140,10 +140,10 @@ class Capabilities:
         kinds = [one.kind() for one in (submitting, polling, attaching, sweeping, checking, delivering)]
         pruning = webhook_pruning.prune_kind(database, self.settings.webhook_days)
         media, removing = self._media_kinds(), self._removing_kinds()
-        return [*kinds, self._making().kind(), *media, *removing, *self.catalogue.kinds(), pruning]
+        return [*kinds, self._image_maker().kind(), *media, *removing, *self.catalogue.kinds(), pruning]
 
-    def _making(self) -> Making:
-        return Making(
+    def _image_maker(self) -> ImageMaker:
+        return ImageMaker(
             self.database,
             self.providers,
             self.scene_models,
