@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from longtake.capabilities.catalogue import poster_routes
 from longtake.capabilities.catalogue import routes as catalogue_routes
 from longtake.clock import SystemClock
 from longtake.server.web import create_api
@@ -27,7 +26,7 @@ class Service:
     def __init__(self, studio: CatalogueStudio) -> None:
         routers = [
             catalogue_routes.build_routes(studio.catalogue),
-            poster_routes.build_routes(studio.database, studio.storage),
+            catalogue_routes.build_poster_routes(studio.database, studio.storage),
         ]
         self.api = create_api(replace(serving(studio.engine), capabilities=routers))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake.capabilities.catalogue.queries import Filter
+from longtake.capabilities.catalogue.queries import TitleFilter
 from longtake.capabilities.catalogue.tables import SEARCH, SYNC, SYNC_IDS, YEAR
 from longtake.errors import InvalidTitle, NotFound
 from longtake.services.provider_calls.lanes import try_lanes_again
@@ -38,7 +38,7 @@ async def test_m3_every_title_ends_as_what_is_true_about_it(studio: CatalogueStu
     assert counts == {"found": 36, "in_doubt": 2, "not_found": 2, "waiting": 0, "none": 0}
     for state, number in counts.items():
         only: Any = state
-        page = await studio.catalogue.page(Filter(tmdb=only), None, 100)
+        page = await studio.catalogue.page(TitleFilter(tmdb=only), None, 100)
         assert [one["tmdb_state"] for one in page] == [state] * number
 
 

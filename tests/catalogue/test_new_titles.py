@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from longtake.capabilities.catalogue.new_titles import NewTitle, check_title, merged
+from longtake.capabilities.catalogue.new_titles import NewTitle, check_title, merge
 from longtake.errors import InvalidText, InvalidTitle, LongtakeError, PosterPathInvalid
 
 
@@ -103,13 +103,13 @@ def test_a_number_may_stand_in_a_cell(value: Any) -> None:
 
 
 def test_a_field_that_no_title_has_is_refused_by_name() -> None:
-    with pytest.raises(InvalidTitle, match="no 'posterr'"):
+    with pytest.raises(InvalidTitle, match="'posterr' is not a field"):
         check_title({"title_english": "A Fox", "posterr": "https://a.example/fox.jpg"})
 
 
 def test_two_rows_of_one_title_say_what_both_say_and_the_later_word_counts() -> None:
     first = check_title({"bangumi_id": 7, "title_japanese": "きつね", "year": 2001})
     second = check_title({"bangumi_id": 7, "title_chinese": "狐", "year": 2002})
-    assert merged(first, second) == check_title(
+    assert merge(first, second) == check_title(
         {"bangumi_id": 7, "title_japanese": "きつね", "title_chinese": "狐", "year": 2002}
     )

@@ -62,7 +62,7 @@ def test_covers_are_known_by_where_the_settings_say_they_are() -> None:
     [(COVER, True), (STILL, True), ("https://BGM.tv/x.jpg", True), ("https://image.tmdb.org.example.com/x.jpg", False)],
 )
 def test_the_hosts_that_most_posters_are_at_are_known(url: str, much: bool) -> None:
-    assert HOSTS.is_asked_much(url) is much
+    assert HOSTS.is_main_source(url) is much
 
 
 def test_the_name_is_the_beginning_of_the_hash_of_the_address() -> None:

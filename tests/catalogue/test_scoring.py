@@ -14,12 +14,12 @@ from longtake.capabilities.catalogue.match_score import (
     MARGIN,
     WORTH_A_LOOK,
     accepted,
+    fold,
     has_one_of,
     only_similar,
     rank,
     worth_a_look,
 )
-from longtake.capabilities.catalogue.names import fold
 
 NAME = "放課後の幼馴染奇譚"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, cast
 
-from longtake.capabilities.catalogue.locks import make_posters
-from longtake.capabilities.catalogue.sync import BUSY_SECONDS, Syncing
+from longtake.capabilities.catalogue.poster_store import create_posters
+from longtake.capabilities.catalogue.sync import BUSY_SECONDS, Sync
 from longtake.capabilities.catalogue.tables import POSTER, SEARCH, SYNC, SYNC_IDS, SYNC_POSTERS
 from longtake.capabilities.catalogue.titles import request_sync
 from longtake.engine.kinds import JobKind
@@ -28,7 +28,7 @@ class Machine:
         self._database = database
         self._clock = clock
         # Only a walk would ask TMDB, and none walks here.
-        self._syncing = Syncing(database, cast("Tmdb", None))
+        self._syncing = Sync(database, cast("Tmdb", None))
         kinds = [JobKind(SYNC, self._syncing.begin), JobKind(SYNC_POSTERS, done), JobKind(SYNC_IDS, done)]
         self.engine: Engine = build(database, *kinds)
         self._worker = database.run_blocking(hire)
@@ -87,11 +87,11 @@ async def test_a_sync_asked_for_while_another_waits_for_a_walk_is_whole(
 
 async def test_a_syncs_posters_wait_for_everything_else(database: Database) -> None:
     """There may be thousands of them: where nothing limits a lane, ids would come behind all posters."""
-    syncing = Syncing(database, cast("Tmdb", None))
+    syncing = Sync(database, cast("Tmdb", None))
     kinds = [JobKind(SYNC_POSTERS, syncing.walk_posters), JobKind(POSTER, done), JobKind(SEARCH, done)]
     engine = build(database, *kinds)
     worker = database.run_blocking(hire)
-    await database.run(make_posters, {f"{number:016x}": f"https://pictures.test/{number}" for number in range(3)}, ())
+    await database.run(create_posters, {f"{number:016x}": f"https://pictures.test/{number}" for number in range(3)}, ())
     await database.run(engine.enqueue, SYNC_POSTERS)
     [walk] = await database.run(claim, engine, worker)
     assert await database.run(finish, engine, walk, await syncing.walk_posters(walk))

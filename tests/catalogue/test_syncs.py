@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import text
 
-from longtake.capabilities.catalogue.queries import Filter
+from longtake.capabilities.catalogue.queries import TitleFilter
 from longtake.capabilities.catalogue.tables import CALENDAR, POSTER, SEARCH, SYNC, SYNC_IDS, SYNC_POSTERS, YEAR
 from longtake.engine.leases import rescue
 from tests.catalogue.stage import DAY, FEW, HOUR, CatalogueStudio, given
@@ -202,7 +202,7 @@ async def test_a_list_that_cannot_be_had_keeps_only_those_waiting_that_need_it(s
 async def test_a_walk_that_has_waited_long_enough_for_a_list_goes_on_behind_those_who_need_it(
     studio: CatalogueStudio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longtake.capabilities.catalogue.sync.YEARS_LOOKS", 20)
+    monkeypatch.setattr("longtake.capabilities.catalogue.sync.LIST_CHECKS", 20)
     monkeypatch.setattr("longtake.capabilities.catalogue.sync.CHUNK", 2)
     bad, others = apart(studio)
     needing = f"first_air_date_year={bad['year']}"
@@ -314,7 +314,7 @@ async def test_m6_shut_down_nothing_begins_and_what_waits_goes_on_after_a_start(
 async def test_m6_a_shutdown_waits_for_what_is_under_way_and_says_when_that_takes_too_long(
     studio: CatalogueStudio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longtake.capabilities.catalogue.service.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("longtake.capabilities.catalogue.service.CHECK_SECONDS", 0.01)
     await studio.catalogue.trigger_sync()
     [job] = await studio.claim_kind(SYNC)
     assert not await studio.catalogue.shutdown(0.05)
@@ -343,20 +343,20 @@ async def test_the_status_says_what_is_under_way(studio: CatalogueStudio) -> Non
 
 async def test_titles_are_paged_newest_first_and_filtered(studio: CatalogueStudio) -> None:
     ids = [await studio.bring(bangumi_id=one, title_english=f"t{one}", year=2000 + one) for one in (1, 2, 3)]
-    first = await studio.catalogue.page(Filter(), None, 2)
+    first = await studio.catalogue.page(TitleFilter(), None, 2)
     assert [one["id"] for one in first] == [ids[2], ids[1]]
-    rest = await studio.catalogue.page(Filter(), first[-1]["id"], 2)
+    rest = await studio.catalogue.page(TitleFilter(), first[-1]["id"], 2)
     assert [one["id"] for one in rest] == [ids[0]]
     found: dict[str, Any] = {
-        "bangumi_id": await studio.catalogue.page(Filter(bangumi_id=2), None, 9),
-        "year": await studio.catalogue.page(Filter(year=2002), None, 9),
+        "bangumi_id": await studio.catalogue.page(TitleFilter(bangumi_id=2), None, 9),
+        "year": await studio.catalogue.page(TitleFilter(year=2002), None, 9),
     }
     assert {name: [one["id"] for one in page] for name, page in found.items()} == {
         "bangumi_id": [ids[1]],
         "year": [ids[1]],
     }
-    assert await studio.catalogue.page(Filter(in_trouble=True), None, 9) == []
-    assert len(await studio.catalogue.page(Filter(poster="none"), None, 9)) == 3
+    assert await studio.catalogue.page(TitleFilter(in_trouble=True), None, 9) == []
+    assert len(await studio.catalogue.page(TitleFilter(poster="none"), None, 9)) == 3
 
 
 # -- jobs that come twice ----------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from longtake.capabilities.scenes.new_run import check_run
+from longtake.capabilities.scenes.runs import check_run
 from longtake.capabilities.scenes.tables import IMAGE
 from longtake.engine.lane_store import lane_view, set_lane
 from longtake.engine.lanes import Lane

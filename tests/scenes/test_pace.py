@@ -9,8 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from longtake.capabilities.scenes import image_job
-from longtake.capabilities.scenes.image_start import begin_image
-from longtake.capabilities.scenes.pace import BEGIN_SECONDS, scene_lane
+from longtake.capabilities.scenes.image_job import begin_image
+from longtake.capabilities.scenes.models import BEGIN_SECONDS, scene_lane
 from longtake.engine.lanes import LaneState, permits
 from longtake.engine.outcomes import Snooze
 from longtake.engine.verdicts import judge
@@ -18,7 +18,7 @@ from tests.scenes.stage import LANE
 
 if TYPE_CHECKING:
     from longtake import Job, Transaction
-    from longtake.capabilities.scenes.image_start import Begun
+    from longtake.capabilities.scenes.image_job import StartedImage
     from longtake.engine.lanes import Lane
     from longtake.engine.verdicts import Verdict
     from tests.scenes.stage import SceneStudio
@@ -63,7 +63,7 @@ async def test_by_default_one_at_a_time_and_three_seconds_apart(studio: SceneStu
 async def test_a_beginning_that_takes_too_long_is_given_back_unspent(
     studio: SceneStudio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slowly(tx: Transaction, job: Job, image_id: str, attempt: int) -> Begun | None:
+    def slowly(tx: Transaction, job: Job, image_id: str, attempt: int) -> StartedImage | None:
         studio.clock._monotonic += BEGIN_SECONDS + 0.01
         return begin_image(tx, job, image_id, attempt)
 

@@ -53,9 +53,9 @@ def test_a_run_has_as_many_scenes_as_it_was_made_with(api: Api, count: int) -> N
 @pytest.mark.parametrize(
     ("changes", "code", "words"),
     [
-        ({"scenes": []}, "SCENE_COUNT_INVALID", "A run has 3, 5, 7 or 10 scenes; given: 0."),
-        ({"scenes": [{"prompt": "a"}] * 4}, "SCENE_COUNT_INVALID", "given: 4"),
-        ({"scenes": [{"prompt": "a"}] * 11}, "SCENE_COUNT_INVALID", "given: 11"),
+        ({"scenes": []}, "SCENE_COUNT_INVALID", "A run must have 3, 5, 7 or 10 scenes, not 0."),
+        ({"scenes": [{"prompt": "a"}] * 4}, "SCENE_COUNT_INVALID", "not 4"),
+        ({"scenes": [{"prompt": "a"}] * 11}, "SCENE_COUNT_INVALID", "not 11"),
         ({"scenes": [{"prompt": "a"}, {"prompt": " \n"}, {"prompt": "b"}]}, "PROMPT_INVALID", "Scene 2: "),
         ({"scenes": [{"prompt": "a"}, {"prompt": "b"}, {"prompt": "x" * 5_001}]}, "PROMPT_INVALID", "Scene 3: "),
         ({"scenes": [{"prompt": "\u0001"}] * 3}, "PROMPT_INVALID", "Scene 1: "),

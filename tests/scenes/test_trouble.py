@@ -10,8 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from longtake.adapters.providers.trouble import Breaker
-from longtake.capabilities.scenes.image_job import TIME_LIMIT, Making
-from longtake.capabilities.scenes.image_start import begin_image
+from longtake.capabilities.scenes.image_job import TIME_LIMIT, ImageMaker, begin_image
 from longtake.engine.control import request_cancel
 from longtake.engine.executor import RunningJob, StopReason, _stopped
 from longtake.engine.lane_store import pause_lane
@@ -193,7 +192,7 @@ async def test_what_an_operator_paused_is_told_without_their_words(studio: Scene
 
 
 async def test_a_provider_that_is_too_slow_costs_a_try(studio: SceneStudio) -> None:
-    impatient = Making(
+    impatient = ImageMaker(
         studio.database, studio.capabilities.providers, studio.capabilities.scene_models, studio.capabilities.storage,
         Breaker(), studio.clock, random.Random(1), provider_seconds=0.2,
     )  # fmt: skip

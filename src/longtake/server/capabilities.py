@@ -37,9 +37,9 @@ from longtake.capabilities.media.removal import ObjectRemoval
 from longtake.capabilities.media.stuck_copies import StuckCopies
 from longtake.capabilities.media.thumbnail_maker import CloudflareFrames, ThumbnailMaker
 from longtake.capabilities.media.thumbnails import THUMBNAIL_LANE, Thumbnails
-from longtake.capabilities.scenes.image_job import Making
-from longtake.capabilities.scenes.pace import scene_lane
-from longtake.capabilities.scenes.removal import remove_runs_of
+from longtake.capabilities.scenes.image_job import ImageMaker
+from longtake.capabilities.scenes.models import scene_lane
+from longtake.capabilities.scenes.runs import remove_runs_of
 from longtake.capabilities.scenes.service import Scenes
 from longtake.clock import Clock
 from longtake.db import Database
@@ -96,16 +96,16 @@ class Capabilities:
         self.scene_models = OfferedSceneModels(self.models, self.providers)
         self._breaker, self._random = Breaker(), source
         self.catalogue = CatalogueParts(
-            settings,
-            database,
-            engine,
-            key_of,
-            self.client,
-            self.storage,
-            self.decoders,
-            clock,
-            self._breaker,
-            source,
+            settings=settings,
+            database=database,
+            engine=engine,
+            key_of=key_of,
+            client=self.client,
+            storage=self.storage,
+            decoders=self.decoders,
+            clock=clock,
+            breaker=self._breaker,
+            random=source,
         )
         self.feed = Feed(database, clock)
         self.streams = Streams(database, self.feed, clock, StreamLimits(settings.streams_per_user, settings.streams))
@@ -129,7 +129,7 @@ class Capabilities:
         kinds = [one.kind() for one in handlers]
         pruning = webhook_pruning.prune_kind(database, self.settings.webhook_days)
         media, removing = self._media_kinds(), self._removing_kinds()
-        return [*kinds, self._making().kind(), *media, *removing, *self.catalogue.kinds(), pruning]
+        return [*kinds, self._image_maker().kind(), *media, *removing, *self.catalogue.kinds(), pruning]
 
     def _job_context(self) -> JobContext:
         return JobContext(
@@ -144,8 +144,8 @@ class Capabilities:
             random=self._random,
         )
 
-    def _making(self) -> Making:
-        return Making(
+    def _image_maker(self) -> ImageMaker:
+        return ImageMaker(
             self.database,
             self.providers,
             self.scene_models,

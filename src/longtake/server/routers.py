@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from longtake.capabilities.catalogue import poster_routes
 from longtake.capabilities.catalogue import routes as catalogue_routes
 from longtake.capabilities.generation import routes as generation_routes
 from longtake.capabilities.generation.removal import require_unused
@@ -50,7 +49,7 @@ def build_routers(parts: Capabilities, generation: Generation) -> list[APIRouter
         live_routes.build_routes(parts.streams),
         media_routes.build_routes(media),
         catalogue_routes.build_routes(parts.catalogue.catalogue()),
-        poster_routes.build_routes(database, parts.storage),
+        catalogue_routes.build_poster_routes(database, parts.storage),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Generation's models as scenes see them: the two capabilities do not know each other."""
+"""Offers generation's models to scenes, because the two capabilities must not import each other."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from longtake.errors import ModelNotForScenes, UnknownModel
 
 
 class OfferedSceneModels:
-    """Those image models whose provider answers at once and may be asked again; in the order of the offer."""
+    """The image models whose provider answers at once and accepts a repeated request, in the order of the offer."""
 
     def __init__(self, models: Mapping[str, Model], providers: Mapping[str, Provider]) -> None:
         self._offer = OfferedModels(models, providers)
         self._providers = providers
 
     def find(self, name: str | None) -> SceneModel:
-        """Return the model; without a name the first there is."""
+        """Return the model; without a name the first one."""
         fitting = [one.name for one in self._offer.models.values() if self._fits(one)]
         if name is None:
             if not fitting:
-                raise UnknownModel("No model may be used for scenes here.", models=[])
+                raise UnknownModel("No configured model can be used for scenes.", models=[])
             name = fitting[0]
         known = self._offer.models.get(name)
         if known is not None and known.type == "image" and not self._fits(known):
@@ -35,7 +35,7 @@ class OfferedSceneModels:
         return SceneModel(model.name, model.provider, self._providers[model.provider].account, model.credits)
 
     def check_parameters(self, name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters with all defaults filled in."""
+        """Return the parameters with all defaults."""
         return check_parameters(self._offer.models[name], parameters)
 
     def check_prompt(self, name: str, prompt: str) -> str:
@@ -43,14 +43,14 @@ class OfferedSceneModels:
         return check_prompt(self._offer.models[name], prompt)
 
     def request(self, name: str, prompt: str, parameters: Mapping[str, Any]) -> GenerationRequest | None:
-        """Return what to ask the provider."""
+        """Return the request for the provider; None when the model is no longer offered."""
         model = self._offer.models.get(name)
         if model is None:
             return None
         return GenerationRequest(model=model.remote, prompt=prompt, parameters=model.wire_parameters(parameters))
 
     def accounts(self) -> list[str]:
-        """Return the accounts that images of scenes may be made with."""
+        """Return the provider accounts that scene images may use."""
         return sorted({self._providers[one.provider].account for one in self._offer.models.values() if self._fits(one)})
 
     def _fits(self, model: Model) -> bool:

@@ -1,19 +1,18 @@
-"""How well a show of TMDB fits a title, as pure arithmetic; and whether that is enough to take it without asking.
+"""How well a show of TMDB fits a title, as pure arithmetic, and whether that is enough to take it without a person.
 
-A name that is the same counts most, then the year, then the language. A name that is only similar is worse than one
-that has nothing in common with ours: the latter was found under another of its names, the former may well be a sequel.
-That other name may be ours, or only similar as well: it has to be seen before the show is taken.
-Popularity only orders what is otherwise alike: of two shows with the same name and year the better known one is not
-more likely the right one, so neither is taken.
+An equal name counts most, then the year, then the language. A name that is only similar scores less than one that has
+nothing in common with ours: the latter was found under another of its names, the former may well be a sequel. That
+other name may equal ours or only be similar, so it has to be seen before the show is taken.
+Popularity only breaks ties: of two shows with the same name and year the better known one is not more likely the right
+one, so neither is taken.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
-
-from longtake.capabilities.catalogue.names import fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,14 +20,14 @@ if TYPE_CHECKING:
     from longtake.adapters.providers.tmdb import Show
 
 SAME_NAME, FOUND_BY_ALIAS, SIMILAR_NAME = 60.0, 35.0, 25.0
-#: Less alike than this is another name.
+#: Names less alike than this are different names.
 LEAST_LIKENESS = 0.6
 SAME_YEAR, NEXT_YEAR, OTHER_YEAR = 25.0, 15.0, -25.0
 JAPANESE = 10.0
-#: A candidate with as many points, and so many more than the next, is taken.
+#: A candidate with this score, and this margin over the next, is taken.
 ACCEPTED = 65.0
 MARGIN = 10.0
-#: With fewer it is not worth a person's look.
+#: A candidate below this score is not shown to a person.
 WORTH_A_LOOK = 30.0
 CANDIDATES_MOST = 5
 
@@ -44,8 +43,13 @@ class Candidate:
     score: float
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as rows and answers have it."""
+        """Return it as rows and responses hold it."""
         return asdict(self)
+
+
+def fold(name: str) -> str:
+    """Return the form in which names are compared: without differences of width, case and spaces."""
+    return "".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def rank(names: Sequence[str], year: int | None, shows: Iterable[Show]) -> list[Candidate]:
@@ -57,7 +61,7 @@ def rank(names: Sequence[str], year: int | None, shows: Iterable[Show]) -> list[
 
 
 def accepted(candidates: Sequence[Candidate]) -> Candidate | None:
-    """Return the one that is clearly ahead, if there is one."""
+    """Return the candidate that is clearly ahead, if there is one."""
     if not candidates or candidates[0].score < ACCEPTED:
         return None
     if len(candidates) > 1 and candidates[0].score - candidates[1].score < MARGIN:
@@ -71,12 +75,12 @@ def has_one_of(names: Sequence[str], theirs: Iterable[str]) -> bool:
 
 
 def only_similar(candidate: Candidate) -> Candidate:
-    """Return a candidate of which all names were seen, and none is ours: what found it was similar at best."""
+    """Lower the score of a candidate none of whose names is ours: it was found by a similar name at best."""
     return replace(candidate, score=candidate.score - FOUND_BY_ALIAS + SIMILAR_NAME)
 
 
 def worth_a_look(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return those from which a person may choose."""
+    """Return the candidates to show to a person."""
     return [one for one in candidates if one.score >= WORTH_A_LOOK][:CANDIDATES_MOST]
 
 

@@ -1,11 +1,11 @@
-"""Titles as they are brought in, checked before anything is written."""
+"""Titles to add or update, checked before anything is written."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from longtake.capabilities.catalogue.names import fold
+from longtake.capabilities.catalogue.match_score import fold
 from longtake.capabilities.catalogue.poster_urls import is_local
 from longtake.errors import InvalidTitle
 from longtake.plain_text import check_plain_text
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 NAME_LIMIT = 300
 FIRST_YEAR, LAST_YEAR = 1888, 2200
 MOST_ID = 2**53
-#: With more digits a number is too large in any case; Python refuses to read thousands of them.
+#: A longer number is too large in any case, and Python refuses to parse thousands of digits.
 MOST_DIGITS = 20
 NAMES = ("title_japanese", "title_chinese", "title_english")
 NUMBERS = ("bangumi_id", "year", "tmdb_id")
@@ -25,7 +25,7 @@ FIELDS = ("bangumi_id", *NAMES, "year", "poster", "tmdb_id")
 
 @dataclass(frozen=True, slots=True)
 class NewTitle:
-    """A checked title; None is what was not said, and changes nothing of a title that is there."""
+    """A checked title. A field that is None was not given, and changes nothing in an existing title."""
 
     bangumi_id: int | None = None
     title_japanese: str | None = None
@@ -37,23 +37,25 @@ class NewTitle:
 
     @property
     def identity(self) -> str:
-        """Return what makes it the same title when it comes again."""
+        """Return what identifies the title when it is added again."""
         if self.bangumi_id is not None:
             return f"bangumi:{self.bangumi_id}"
         name = next(name for name in (self.title_japanese, self.title_chinese, self.title_english) if name)
         return f"name:{fold(name)}:{self.year or ''}"
 
 
-def merged(first: NewTitle, second: NewTitle) -> NewTitle:
-    """Return what both say of one title; where they differ, the later word counts."""
+def merge(first: NewTitle, second: NewTitle) -> NewTitle:
+    """Return one title with the fields of both; where they differ, the second wins."""
     said = {name: value for name in FIELDS if (value := getattr(second, name)) is not None}
     return replace(first, **said)
 
 
 def check_title(given: Mapping[str, Any]) -> NewTitle:
-    """Return the title, or raise what is wrong with it; the sentence names the field."""
+    """Return the checked title. Raises InvalidTitle and others, with the field in the sentence."""
     if unknown := sorted(given.keys() - set(FIELDS)):
-        raise InvalidTitle(f"A title has no {unknown[0][:40]!r}; it has {', '.join(FIELDS)}.", field=unknown[0][:40])
+        raise InvalidTitle(
+            f"{unknown[0][:40]!r} is not a field of a title. Its fields are {', '.join(FIELDS)}.", field=unknown[0][:40]
+        )
     numbers = {name: _number(name, given.get(name)) for name in NUMBERS}
     names = {name: _text(name, given.get(name), NAME_LIMIT) for name in NAMES}
     year = numbers["year"]
@@ -76,7 +78,7 @@ def check_title(given: Mapping[str, Any]) -> NewTitle:
 
 
 def _number(name: str, value: Any) -> int | None:
-    """Return a whole number, also one that is written in a table's cell."""
+    """Return a whole number, also from the text of a table's cell."""
     if isinstance(value, str):
         value = value.strip()
         if not value:

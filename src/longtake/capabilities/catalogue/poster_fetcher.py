@@ -1,4 +1,4 @@
-"""Fetching one poster: in the size it was asked for, else in another; whole, decoded once to be sure, or not at all."""
+"""Fetches a poster in the size asked for, else in another; decodes it once, so that it is whole or not taken at all."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ THUMBNAIL_QUALITY = 75
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """A poster that is whole: its bytes, what they are, a small copy for lists, and how to ask whether it changed."""
+class FetchedPoster:
+    """A whole poster: its bytes and their type, a thumbnail, and what to ask with whether it has changed."""
 
     body: bytes
     media: MediaType
     width: int
     height: int
     thumbnail: bytes
-    #: Where it was fetched from; None for one that was found in our storage.
+    #: Where it was fetched from; None for one found in our storage.
     url: str | None = None
     etag: str | None = None
     last_modified: str | None = None
@@ -59,15 +59,15 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What we have of a poster already: where it came from, and in what version."""
+class KnownPoster:
+    """A poster stored before: where it came from, and in which version."""
 
     url: str
     etag: str | None
     last_modified: str | None
 
     def conditions(self, url: str) -> dict[str, str]:
-        """Return what asks for the picture only if it has changed since."""
+        """Return the headers that ask for the poster only if it has changed."""
         if url != self.url:
             return {}
         said = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
@@ -75,7 +75,7 @@ class Known:
 
 
 class PosterFetcher:
-    """Fetches posters with the guarded client."""
+    """Fetches posters with an HTTP client that refuses private addresses."""
 
     def __init__(
         self, client: HttpClient, decoders: DecoderPool, hosts: PosterHosts, user_agent: str, clock: Clock
@@ -86,10 +86,10 @@ class PosterFetcher:
         self._user_agent = user_agent
         self._clock = clock
 
-    async def fetch(self, url: str, known: Known | None = None) -> Picture | None:
-        """Return the poster; None when it is the one that is known. Raises the PosterError of the size asked for.
+    async def fetch(self, url: str, known: KnownPoster | None = None) -> FetchedPoster | None:
+        """Return the poster; None when the known one has not changed. Raises the PosterError of the size asked for.
 
-        Only what another size may cure is asked for in another size: a server that is down is left in peace.
+        Another size is tried only for an error that it may avoid: a server that is down is not asked again.
         """
         first: PosterError | None = None
         for one in self._hosts.sizes(url):
@@ -99,9 +99,9 @@ class PosterFetcher:
                 first = first or error
                 if not error.lasting:
                     raise
-        raise first or PosterUnreachable("There is no address to ask.")
+        raise first or PosterUnreachable("The poster has no address to fetch.")
 
-    async def _fetch_size(self, url: str, known: Known | None) -> Picture | None:
+    async def _fetch_size(self, url: str, known: KnownPoster | None) -> FetchedPoster | None:
         answer = await self._ask(url, known.conditions(url) if known else {})
         if answer.status == NOT_MODIFIED and known is not None:
             return None
@@ -111,13 +111,13 @@ class PosterFetcher:
             raise PosterStatus(message, status=answer.status, retry_after=retry_after)
         media = media_type(answer.body)
         if media is None or media.kind != "image":
-            raise PosterBroken("The poster's address gives something that is not a picture of a kind that we keep.")
+            raise PosterBroken("The poster's address did not return a JPEG, PNG, WebP or GIF image.")
         made = await self.check(answer.body, media)
         etag, modified = (answer.headers.get(name, "")[:500] or None for name in ("ETag", "Last-Modified"))
-        return Picture(answer.body, media, made.width, made.height, made.picture, url, etag, modified)
+        return FetchedPoster(answer.body, media, made.width, made.height, made.picture, url, etag, modified)
 
     async def check(self, body: bytes, media: MediaType) -> DecodeResult:
-        """Decode the picture once; return its small copy. Raises PosterBroken when it is not whole."""
+        """Decode the image once, and return its thumbnail. Raises PosterBroken when it is not whole."""
         width, height = THUMBNAIL_SIZE
         request = DecodeRequest("small", media.content_type, width=width, height=height, quality=THUMBNAIL_QUALITY)
         try:

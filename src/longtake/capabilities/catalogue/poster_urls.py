@@ -1,4 +1,4 @@
-"""Addresses of posters: in the one spelling that is hashed, and other sizes of the same picture."""
+"""Addresses of posters: the normalised form that is hashed, and other sizes of the same picture."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _BANGUMI_HOST = re.compile(r"(?:[a-z0-9-]+\.)*bgm\.tv", re.IGNORECASE)
 _RESIZED = re.compile(r"/r/\d+(?:x\d+)?(?=/)")
 _COVER = re.compile(r"(/pic/cover/)([lcmsg])(/)")
 _STILL = re.compile(r"(/t/p/)([a-z0-9]+)(/)")
-#: From what is wanted most to what is better than nothing.
+#: The best size first.
 COVER_SIZES = ("l", "c", "m", "s", "g")
 STILL_SIZES = ("w780", "w500", "w342", "original", "w185", "w154", "w92")
 
 
 @dataclass(frozen=True, slots=True)
 class PosterHosts:
-    """Where Bangumi's covers and TMDB's pictures are; beside these, every host under bgm.tv has covers."""
+    """Where Bangumi's covers and TMDB's pictures are; every other host under bgm.tv has covers as well."""
 
     bangumi: str = "https://lain.bgm.tv"
     tmdb: str = "https://image.tmdb.org"
 
     def normalised(self, url: str) -> str:
-        """Return the address as it is hashed and fetched: a cover of Bangumi without the size it was asked for in."""
+        """Return the address as it is hashed and fetched: Bangumi's covers without their size."""
         url = url.strip()
         return _RESIZED.sub("", url, count=1) if self._is_bangumi(url) else url
 
@@ -44,8 +44,8 @@ class PosterHosts:
         elif _is_below(url, self.tmdb):
             yield from _other_sizes(url, _STILL, STILL_SIZES)
 
-    def is_asked_much(self, url: str) -> bool:
-        """Say whether the address is Bangumi's or TMDB's, where most posters are: at others there are few."""
+    def is_main_source(self, url: str) -> bool:
+        """Say whether the address is Bangumi's or TMDB's, where most posters are."""
         return self._is_bangumi(url) or _is_below(url, self.tmdb)
 
     def _is_bangumi(self, url: str) -> bool:
@@ -53,12 +53,12 @@ class PosterHosts:
 
 
 def poster_hash(url: str) -> str:
-    """Return the name of the poster: the beginning of the hash of its normalised address."""
+    """Return the poster's name: the first characters of the hash of its normalised address."""
     return hashlib.sha256(url.encode()).hexdigest()[:HASH_CHARACTERS]
 
 
 def is_local(poster: str) -> bool:
-    """Say whether the poster is ours already. Raises PosterPathInvalid for what is neither that nor an address."""
+    """Say whether the poster is stored here; False for an address. Raises PosterPathInvalid for anything else."""
     if poster.lower().startswith(("http://", "https://")):
         if len(poster) > URL_LIMIT or not _host(poster):
             raise PosterPathInvalid(f"The poster's address has no host, or more than {URL_LIMIT:,} characters.")

@@ -1,40 +1,56 @@
-"""The job ``catalogue.poster``: bring one picture into our storage, or ask whether it has changed since.
+"""The job ``catalogue.poster``: copy one poster into our storage, or ask whether it has changed; and requests for it.
 
-Its key is the hash of the picture's address, so of one picture there is one download at any time, over all workers.
-The object has the picture's own name: a worker that died between object and row leaves what the next one finds and
-takes, instead of fetching it again. Another version of the picture has another name, which no cache confuses with it.
+The job's key is the hash of the poster's address, so over all workers there is one download of a poster at any time.
+The object has the poster's own name: when a worker dies between object and row, the next one finds the object instead
+of fetching it again. Another version has another name, which no cache confuses with the first.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from longtake.adapters.storage import NewObject, Storage
+from sqlalchemy import select, update
+
+from longtake.adapters.storage import NewObject
 from longtake.adapters.storage import Stored as StoredObject
 from longtake.adapters.storage.keys import poster_key
-from longtake.adapters.storage.media_type import GIF, JPEG, PNG, WEBP, MediaType, media_type
+from longtake.adapters.storage.media_type import WEBP, MediaType, media_type
 from longtake.batch_loader import BatchLoader
-from longtake.capabilities.catalogue.locks import lock_with_titles
-from longtake.capabilities.catalogue.poster_fetcher import Known, Picture, PosterFetcher
+from longtake.capabilities.catalogue.context import CatalogueContext
+from longtake.capabilities.catalogue.new_titles import NewTitle, check_title
+from longtake.capabilities.catalogue.poster_fetcher import MOST_BYTES, FetchedPoster, KnownPoster
 from longtake.capabilities.catalogue.poster_store import (
+    EXTENSIONS,
     PosterRow,
-    Stored,
+    StoredPoster,
+    files_of,
     find_posters,
-    note_failed,
-    note_retried,
-    note_stored,
-    note_unchanged,
+    lock_titles,
+    lock_with_titles,
+    stem_of,
+    write_failed,
+    write_retried,
+    write_stored,
+    write_unchanged,
 )
-from longtake.capabilities.catalogue.poster_urls import PosterHosts
-from longtake.capabilities.catalogue.tables import POSTER, REMOVE
-from longtake.db import Database, Transaction
-from longtake.engine.jobs import Job, JobRequest
+from longtake.capabilities.catalogue.poster_urls import PosterHosts, is_local
+from longtake.capabilities.catalogue.queries import no_title
+from longtake.capabilities.catalogue.removal import remove_unused_posters
+from longtake.capabilities.catalogue.tables import POSTER, REMOVE, posters, titles
+from longtake.capabilities.catalogue.title_errors import cleared_error
+from longtake.capabilities.catalogue.titles import create_poster_rows, poster_columns_of
+from longtake.db import Transaction
+from longtake.db.dialects import NOW
+from longtake.engine.control import hurry
+from longtake.engine.jobs import Job, JobRequest, Priority
 from longtake.engine.kinds import Exponential, JobKind, Settlement
 from longtake.engine.lanes import Lane
 from longtake.engine.outcomes import Done, Fail, Outcome, Retry, Snooze
 from longtake.errors import (
     DecodersBusy,
+    LongtakeError,
     ObjectMissing,
     ObjectTooLarge,
     PosterBroken,
@@ -44,17 +60,18 @@ from longtake.errors import (
     StorageError,
 )
 
+if TYPE_CHECKING:
+    from longtake.engine.engine import Engine
+
 LANE = "catalogue.posters"
 BACK_OFF = Exponential(first=5.0, most=60.0)
 ATTEMPTS = 3
 TIME_LIMIT = 120.0
-#: What a poster may end with, the most likely first.
-EXTENSIONS = (JPEG.extension, PNG.extension, WEBP.extension, GIF.extension)
-MOST_BYTES = 20_000_000
 TOO_MANY = 429
 BUSY_SECONDS = 2.0
-#: Pages that were rendered before may still show the version before.
-KEPT_SECONDS = 86_400.0
+DAY_SECONDS = 86_400.0
+#: Pages rendered before may still show the superseded version for a day.
+KEPT_SECONDS = DAY_SECONDS
 
 
 def poster_lane(at_once: int) -> Lane:
@@ -62,35 +79,74 @@ def poster_lane(at_once: int) -> Lane:
     return Lane(LANE, max_running=at_once or None)
 
 
-def files_of(name: str, version: int) -> list[str]:
-    """Return all files that a version of a picture may have: also one that its row has forgotten."""
-    stem = _stem(name, version)
-    return [*(f"{stem}.{one}" for one in EXTENSIONS), f"{stem}-small.webp"]
+# -- requests --------------------------------------------------------------------------------------------------------
 
 
-def _stem(name: str, version: int) -> str:
-    return name if version == 1 else f"{name}-{version}"
+@dataclass(frozen=True, slots=True)
+class DownloadResult:
+    """The result of one requested download: whether it was queued, or why it was refused."""
+
+    title_id: str
+    queued: bool = False
+    refused: LongtakeError | None = None
 
 
-class Posters:
-    """Runs and settles downloads of posters."""
+def request_downloads(
+    tx: Transaction, engine: Engine, hosts: PosterHosts, wanted: Sequence[tuple[str, str]], request_id: str | None
+) -> list[DownloadResult]:
+    """Give titles these posters, by id and address, and queue those that are not stored yet, ahead of any sync.
 
-    def __init__(
-        self,
-        database: Database,
-        storage: Storage,
-        fetcher: PosterFetcher,
-        hosts: PosterHosts,
-        check_days: int,
-        source: random.Random,
-    ) -> None:
-        # Jobs begin many at a time.
-        self._rows = BatchLoader[str, PosterRow](lambda names: database.read(find_posters, names))
-        self._storage = storage
-        self._fetcher = fetcher
-        self._hosts = hosts
-        self._check_seconds = check_days * 86_400.0
-        self._random = source
+    A refused one does not keep out the others.
+    """
+    known = select(titles.c.id, titles.c.poster_hash).where(titles.c.id.in_([one for one, _ in wanted]))
+    found = {str(row.id): row.poster_hash for row in tx.execute(known)}
+    checked = [_check(title_id, url, title_id in found) for title_id, url in wanted]
+    good = [one for one in checked if isinstance(one, NewTitle)]
+    before = set(found.values()) - {None}
+    columns = create_poster_rows(tx, hosts, good, before)
+    lock_titles(tx, found)
+    results: list[DownloadResult] = []
+    for (title_id, _url), one in zip(wanted, checked, strict=True):
+        if not isinstance(one, NewTitle):
+            results.append(DownloadResult(title_id, refused=one))
+            continue
+        picture = poster_columns_of(one, columns)
+        new = {**picture, **cleared_error("poster"), "updated_at": NOW}
+        tx.execute(update(titles).where(titles.c.id == title_id).values(new))
+        missing = not is_local(str(picture["poster_url"]))
+        if missing:
+            job = {"key": picture["poster_hash"], "subject": picture["poster_hash"], "request_id": request_id}
+            tx.execute(update(posters).where(posters.c.hash == picture["poster_hash"]).values(due_at=NOW))
+            engine.enqueue_many(tx, [JobRequest(POSTER, priority=Priority.HIGH, **job)])
+            hurry(tx, POSTER, [picture["poster_hash"]])
+        results.append(DownloadResult(title_id, queued=missing))
+    remove_unused_posters(tx, engine, before)
+    return results
+
+
+def _check(title_id: str, url: str, exists: bool) -> NewTitle | LongtakeError:  # noqa: FBT001
+    if not exists:
+        return no_title(title_id)
+    try:
+        # A title needs a name to pass; the existing title has its own.
+        return check_title({"title_english": title_id, "poster": url})
+    except LongtakeError as error:
+        return error
+
+
+# -- the job ---------------------------------------------------------------------------------------------------------
+
+
+class PosterDownloader:
+    """The job kind ``catalogue.poster``: downloads posters and writes the outcomes."""
+
+    def __init__(self, context: CatalogueContext, check_days: int) -> None:
+        # Many jobs start at the same time: their rows are read together.
+        self._rows = BatchLoader[str, PosterRow](lambda names: context.database.read(find_posters, names))
+        self._context = context
+        self._storage = context.storage
+        self._fetcher = context.fetcher
+        self._check_seconds = check_days * DAY_SECONDS
 
     def kind(self) -> JobKind:
         """Return the job kind."""
@@ -99,12 +155,12 @@ class Posters:
         )
 
     async def run(self, job: Job) -> Outcome:
-        """Find the picture in our storage, or fetch it, or find that it has not changed."""
+        """Take the poster from our storage, fetch it, or note that it has not changed."""
         row = await self._rows.load(str(job.key))
         if row is None:
             return Done()
         try:
-            found = await self._have(row)
+            found = await self._find_or_fetch(row)
         except DecodersBusy as error:
             return Snooze(BUSY_SECONDS, code=error.code, message=error.message)
         except PosterError as error:
@@ -118,48 +174,49 @@ class Posters:
         return Done(data=found, then=[JobRequest(REMOVE, files, delay=KEPT_SECONDS)] if superseded else [])
 
     def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
-        """Write what became of the pictures; every title that points to one of them follows."""
+        """Write the outcomes at the posters and at every title that has one of them."""
         outcomes = {str(one.job.key): one.outcome for one in settlements}
-        # Also so that titles which come in this moment are either seen here, or see what is written here.
+        # Also so that titles added at this moment are either seen here, or see what is written here.
         lock_with_titles(tx, outcomes)
-        stored = {name: one.data for name, one in outcomes.items() if isinstance(one.data, Stored)}
+        stored = {name: one.data for name, one in outcomes.items() if isinstance(one.data, StoredPoster)}
         unchanged = [name for name, one in outcomes.items() if one.data == "unchanged"]
-        # Spread over a day, so that what was fetched together is not asked about together for ever.
-        seconds = self._check_seconds + self._random.uniform(0.0, 86_400.0)
-        note_stored(tx, stored, seconds)
-        note_unchanged(tx, unchanged, seconds)
-        note_failed(tx, {name: one for name, one in outcomes.items() if isinstance(one, Fail)})
-        note_retried(tx, {name: one for name, one in outcomes.items() if isinstance(one, Retry)})
+        # Spread over a day, so that posters fetched together are not all checked together later.
+        seconds = self._check_seconds + self._context.random.uniform(0.0, DAY_SECONDS)
+        write_stored(tx, stored, seconds)
+        write_unchanged(tx, unchanged, seconds)
+        write_failed(tx, {name: one for name, one in outcomes.items() if isinstance(one, Fail)})
+        write_retried(tx, {name: one for name, one in outcomes.items() if isinstance(one, Retry)})
 
     def _retry(self, row: PosterRow, error: PosterError) -> Retry:
-        """Return when it is tried again. Of all hosts only those hold the lane back that it is there for."""
+        """Retry the download. Only Bangumi and TMDB may slow the lane down: other hosts have few posters."""
         if not isinstance(error, PosterStatus):
             return Retry(error.code, error.message)
-        busy = error.status == TOO_MANY and self._hosts.is_asked_much(row.url)
+        busy = error.status == TOO_MANY and self._context.hosts.is_main_source(row.url)
         return Retry(error.code, error.message, after=error.retry_after, slow_lane=busy)
 
-    async def _have(self, row: PosterRow) -> Stored | None:
-        if row.version == 0 and (ours := await self._found_here(row.hash)) is not None:
-            return ours
-        known = Known(row.fetched_from or row.url, row.etag, row.last_modified) if row.file else None
+    async def _find_or_fetch(self, row: PosterRow) -> StoredPoster | None:
+        """Return the poster; None when its source has not changed."""
+        if row.version == 0 and (stored := await self._find_stored(row.hash)) is not None:
+            return stored
+        known = KnownPoster(row.fetched_from or row.url, row.etag, row.last_modified) if row.file else None
         picture = await self._fetcher.fetch(row.url, known)
         return None if picture is None else await self._keep(row, picture)
 
-    async def _keep(self, row: PosterRow, picture: Picture) -> Stored:
-        """Write the picture and its small copy; the same bytes as before keep their name."""
+    async def _keep(self, row: PosterRow, picture: FetchedPoster) -> StoredPoster:
+        """Store the poster and its thumbnail; the same bytes as before keep their name."""
         if row.file and row.thumbnail and picture.checksum == row.checksum:
             return _stored(picture, row.file, row.thumbnail, row.version, row.checksum)
         version = row.version + 1
-        stem = _stem(row.hash, version)
+        stem = stem_of(row.hash, version)
         file, small = f"{stem}.{picture.media.extension}", f"{stem}-small.webp"
         written = await self._put({file: (picture.body, picture.media), small: (picture.thumbnail, WEBP)})
         return _stored(picture, file, small, version, written[0].checksum)
 
-    async def _found_here(self, name: str) -> Stored | None:
-        """Return the picture that lies in our storage under this name, whatever its ending, if it is whole."""
+    async def _find_stored(self, name: str) -> StoredPoster | None:
+        """Return the poster that is in our storage under this name, with any extension, if it is whole."""
         files = {poster_key(file): file for file in (f"{name}.{one}" for one in EXTENSIONS)}
-        for key in await self._there(list(files)):
-            body = await self._body(key)
+        for key in await self._existing(list(files)):
+            body = await self._read(key)
             media = None if body is None else media_type(body)
             if body is None or media is None or media.kind != "image":
                 continue
@@ -169,21 +226,21 @@ class Posters:
                 continue
             small = f"{name}-small.webp"
             await self._put({small: (made.picture, WEBP)})
-            picture = Picture(body, media, made.width, made.height, made.picture)
+            picture = FetchedPoster(body, media, made.width, made.height, made.picture)
             return _stored(picture, files[key], small, 1, picture.checksum)
         return None
 
-    async def _there(self, keys: list[str]) -> list[str]:
+    async def _existing(self, keys: list[str]) -> list[str]:
         try:
             return await self._storage.existing(keys)
         except StorageError as error:
             raise _unreadable(keys[0], error) from None
 
-    async def _body(self, key: str) -> bytes | None:
+    async def _read(self, key: str) -> bytes | None:
         try:
             return await self._storage.get(key, MOST_BYTES)
         except (ObjectMissing, ObjectTooLarge):
-            # What is larger than any poster is none, and is replaced.
+            # An object larger than any poster is not one, and is replaced.
             return None
         except StorageError as error:
             raise _unreadable(key, error) from None
@@ -201,8 +258,8 @@ def _unreadable(key: str, error: StorageError) -> PosterIo:
     return PosterIo(f"{key} could not be read: {error.message}", operation="read", path=key)
 
 
-def _stored(picture: Picture, file: str, small: str, version: int, checksum: str) -> Stored:
-    return Stored(
+def _stored(picture: FetchedPoster, file: str, small: str, version: int, checksum: str) -> StoredPoster:
+    return StoredPoster(
         file,
         small,
         version,

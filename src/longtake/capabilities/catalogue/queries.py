@@ -1,4 +1,4 @@
-"""Titles as they are read, and how the catalogue as a whole stands."""
+"""Reads titles and the status of the whole catalogue."""
 
 from __future__ import annotations
 
@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import ColumnElement, Row, and_, func, or_, select
 
-from longtake.capabilities.catalogue.tables import CALENDAR, KINDS, SYNC, SYNC_IDS, SYNC_POSTERS, posters, titles
+from longtake.capabilities.catalogue.tables import (
+    CALENDAR,
+    KINDS,
+    POSTER,
+    SEARCH,
+    SYNC,
+    SYNC_IDS,
+    SYNC_POSTERS,
+    YEAR,
+    posters,
+    titles,
+)
 from longtake.db.dialects import NOW
 from longtake.engine.tables import job_kinds, jobs, schedules, workers
 from longtake.errors import NotFound
@@ -18,8 +29,11 @@ if TYPE_CHECKING:
 PosterState = Literal["none", "remote", "stored"]
 TmdbState = Literal["found", "in_doubt", "not_found", "waiting", "none"]
 
+#: The kinds of a sync and of the jobs it queues.
+SYNC_KINDS = frozenset({SYNC, SYNC_POSTERS, SYNC_IDS, POSTER, YEAR, SEARCH})
+
 IS_STORED: ColumnElement[bool] = titles.c.poster_url.like("/posters/%")
-#: Written as the partial indexes have it.
+#: Written exactly as in the partial indexes.
 POSTER_STATES: dict[PosterState, ColumnElement[bool]] = {
     "none": titles.c.poster_url.is_(None),
     "remote": and_(titles.c.poster_url.is_not(None), ~IS_STORED),
@@ -47,8 +61,8 @@ SHOWN = (*titles.columns, posters.c.width, posters.c.height, posters.c.size, pos
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
-    """Which titles are wanted; None is all."""
+class TitleFilter:
+    """Which titles to list; None means all."""
 
     poster: PosterState | None = None
     tmdb: TmdbState | None = None
@@ -58,15 +72,20 @@ class Filter:
 
 
 def get_title(tx: Transaction, title_id: str) -> Row[Any]:
-    """Return one title with what is known of its poster."""
+    """Return one title with its poster's columns. Raises NotFound."""
     row = tx.execute(_select().where(titles.c.id == title_id)).first()
     if row is None:
-        raise NotFound(f"There is no title {title_id!r}.", hint="`longtake catalogue list` shows those there are.")
+        raise no_title(title_id)
     return row
 
 
-def list_titles(tx: Transaction, wanted: Filter, before: str | None, limit: int) -> list[Row[Any]]:
-    """Return titles, the newest first, those before a place."""
+def no_title(title_id: str) -> NotFound:
+    """Return the error for a title that does not exist."""
+    return NotFound(f"There is no title {title_id!r}.", hint="List them with `longtake catalogue list`.")
+
+
+def list_titles(tx: Transaction, wanted: TitleFilter, before: str | None, limit: int) -> list[Row[Any]]:
+    """Return a page of titles, newest first, those before an id."""
     query = _select()
     if before is not None:
         query = query.where(titles.c.id < before)
@@ -83,15 +102,15 @@ def list_titles(tx: Transaction, wanted: Filter, before: str | None, limit: int)
 
 
 def read_status(tx: Transaction) -> dict[str, Any]:
-    """Return how many titles stand how, what is under way, and whether anybody works on it."""
+    """Return counts of titles by state, live jobs by kind and state, schedules, and whether the catalogue runs."""
     live = select(jobs.c.kind, jobs.c.state, func.count().label("number")).where(jobs.c.kind.in_(KINDS))
-    under_way: dict[str, dict[str, int]] = {}
+    live_jobs: dict[str, dict[str, int]] = {}
     for row in tx.execute(live.group_by(jobs.c.kind, jobs.c.state)):
-        under_way.setdefault(row.kind, {"ready": 0, "running": 0})[row.state] = row.number
+        live_jobs.setdefault(row.kind, {"ready": 0, "running": 0})[row.state] = row.number
     return {
         "running": is_running(tx),
-        "syncing": any(kind in under_way for kind in (SYNC, SYNC_POSTERS, SYNC_IDS)) or _works_on_titles(under_way),
-        "jobs": dict(sorted(under_way.items())),
+        "syncing": not SYNC_KINDS.isdisjoint(live_jobs),
+        "jobs": dict(sorted(live_jobs.items())),
         "titles": tx.execute(select(func.count()).select_from(titles)).scalar_one(),
         "posters": _counts(tx, POSTER_STATES),
         "tmdb": _counts(tx, TMDB_STATES),
@@ -103,21 +122,17 @@ def read_status(tx: Transaction) -> dict[str, Any]:
 
 
 def is_running(tx: Transaction) -> bool:
-    """Say whether somebody works on the catalogue: a worker lives, and nobody has stopped it."""
-    lives = tx.execute(select(workers.c.id).where(workers.c.lease_until > NOW).limit(1)).first()
+    """Say whether the catalogue runs: a worker is alive, and none of its kinds is paused."""
+    alive = tx.execute(select(workers.c.id).where(workers.c.lease_until > NOW).limit(1)).first()
     stopped = select(job_kinds.c.name).where(job_kinds.c.name.in_(KINDS), job_kinds.c.paused).limit(1)
-    return lives is not None and tx.execute(stopped).first() is None
+    return alive is not None and tx.execute(stopped).first() is None
 
 
 def running_jobs(tx: Transaction) -> int:
-    """Return how many jobs of the catalogue are in a worker's hands."""
-    in_hand = (jobs.c.kind.in_(KINDS), jobs.c.state == "running")
-    count: int = tx.execute(select(func.count()).select_from(jobs).where(*in_hand)).scalar_one()
+    """Return how many jobs of the catalogue are running."""
+    running = (jobs.c.kind.in_(KINDS), jobs.c.state == "running")
+    count: int = tx.execute(select(func.count()).select_from(jobs).where(*running)).scalar_one()
     return count
-
-
-def _works_on_titles(under_way: dict[str, dict[str, int]]) -> bool:
-    return bool(under_way.keys() & {"catalogue.poster", "catalogue.year", "catalogue.search"})
 
 
 def _select() -> Any:

@@ -1,4 +1,4 @@
-"""Titles that go, and posters that nobody points to any more: rows first, files after, by ``catalogue.remove``."""
+"""Removes titles and the posters no title has any more: rows at once, files by the job ``catalogue.remove``."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from sqlalchemy import ColumnElement, delete, or_, select
 
 from longtake.adapters.storage.keys import poster_key
-from longtake.capabilities.catalogue.locks import cancel_downloads, lock_posters
-from longtake.capabilities.catalogue.posters import EXTENSIONS
+from longtake.capabilities.catalogue.poster_store import cancel_downloads, files_of, lock_posters
+from longtake.capabilities.catalogue.queries import no_title
 from longtake.capabilities.catalogue.tables import REMOVE, SEARCH, SUBJECT, posters, titles
 from longtake.engine.control import cancel_of_subject
 from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import Exponential, JobKind
 from longtake.engine.outcomes import Done, Outcome, Retry
-from longtake.errors import NotFound, StorageError
+from longtake.errors import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,48 +23,48 @@ if TYPE_CHECKING:
     from longtake.db import Database, Transaction
     from longtake.engine.engine import Engine
 
-#: Their end is that they are gone, not a number of tries.
+#: The job is tried until the files are gone.
 MOST_ATTEMPTS = 10_000
 
 
 def remove_title(tx: Transaction, engine: Engine, title_id: str) -> None:
-    """Remove a title, and its poster if no other title has the same."""
+    """Remove a title, and its poster if no other title has it."""
     cancel_of_subject(tx, title_id, (SEARCH, SUBJECT), "its title was deleted")
-    # Pictures come before titles in the order of locks.
+    # Posters come before titles in the order of locks.
     lock_posters(tx, posters_of(tx, titles.c.id == title_id))
     gone = tx.execute(
         delete(titles).where(titles.c.id == title_id).returning(titles.c.id, titles.c.poster_hash)
     ).first()
     if gone is None:
-        raise NotFound(f"There is no title {title_id!r}.", hint="`longtake catalogue list` shows those there are.")
+        raise no_title(title_id)
     if gone.poster_hash is not None:
         remove_unused_posters(tx, engine, [gone.poster_hash])
 
 
 def remove_unused_posters(tx: Transaction, engine: Engine, names: Iterable[str]) -> None:
-    """Remove those of the pictures that no title points to any more."""
-    there = lock_posters(tx, names)
-    if not there:
+    """Remove those of the posters that no title has any more."""
+    found = lock_posters(tx, names)
+    if not found:
         return
-    # Looked for only now: whoever pointed a title to one of them had its lock before us, and has committed.
-    unused = sorted(there.keys() - posters_of(tx, titles.c.poster_hash.in_(there)))
+    # Only under the lock: a transaction that gave a title one of them held it before us, and has committed.
+    unused = sorted(found.keys() - posters_of(tx, titles.c.poster_hash.in_(found)))
     if not unused:
         return
     cancel_downloads(tx, unused)
     tx.execute(delete(posters).where(posters.c.hash.in_(unused)))
     for name in unused:
-        row = there[name]
-        files = {*(f"{name}.{one}" for one in EXTENSIONS), f"{name}-small.webp", row.file, row.thumbnail} - {None}
+        row = found[name]
+        files = {*files_of(name, version=1), row.file, row.thumbnail} - {None}
         engine.enqueue(tx, REMOVE, {"files": sorted(files)})
 
 
 def posters_of(tx: Transaction, which: ColumnElement[bool]) -> set[str]:
-    """Return the pictures that these titles point to."""
+    """Return the hashes of these titles' posters."""
     return set(tx.execute(select(titles.c.poster_hash).where(which, titles.c.poster_hash.is_not(None))).scalars())
 
 
-class Removing:
-    """Removes files of posters."""
+class PosterRemoval:
+    """The job kind ``catalogue.remove``: removes files of posters."""
 
     def __init__(self, database: Database, storage: Storage) -> None:
         self._database = database
@@ -76,7 +76,7 @@ class Removing:
         return JobKind(REMOVE, self.run, priority=Priority.LOW, max_attempts=MOST_ATTEMPTS, back_off=back_off)
 
     async def run(self, job: Job) -> Outcome:
-        """Remove the files that no row names; one that was brought back meanwhile stays."""
+        """Remove the files that no row names; a poster added again meanwhile keeps its files."""
         files = await self._database.read(_unnamed, job.args["files"])
         try:
             await self._storage.delete([poster_key(file) for file in files])
@@ -86,7 +86,7 @@ class Removing:
 
 
 def _unnamed(tx: Transaction, files: Sequence[str]) -> list[str]:
-    # A picture that is wanted again has a row before it has a file: nothing of it is touched then.
+    # A poster that was added again has a row before it has a file: its files are left alone.
     hashes = {file.partition(".")[0].partition("-")[0] for file in files}
     named = or_(
         posters.c.file.in_(files), posters.c.thumbnail.in_(files), posters.c.hash.in_(hashes) & posters.c.file.is_(None)

@@ -1,22 +1,26 @@
-"""Requests and answers of the catalogue as HTTP sees them, with examples; /openapi.json is made of these."""
+"""Requests and responses of the catalogue, with the examples in /openapi.json, and how rows become responses."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from longtake.capabilities.catalogue.queries import PosterState, TmdbState
+from longtake.services.assets.schemas import moment
+
+if TYPE_CHECKING:
+    from sqlalchemy import Row
 
 TITLE_ID = "019a8f6e-9c11-7a52-b0de-71c3a4f5e680"
 JOB_ID = "019a8f6f-0d37-7e09-a1c4-2b6f0c9d8e71"
 MOMENT = "2026-01-01T12:00:00.000000Z"
 COVER = "https://lain.bgm.tv/pic/cover/l/aa/bb/1424_xyz.jpg"
-#: As many as one request brings in.
+#: The most titles or posters in one request.
 BATCH = 500
 
-GIVEN_EXAMPLE: dict[str, Any] = {"bangumi_id": 1424, "title_japanese": "けいおん!", "year": 2009, "poster": COVER}
+BODY_EXAMPLE: dict[str, Any] = {"bangumi_id": 1424, "title_japanese": "けいおん!", "year": 2009, "poster": COVER}
 TITLE_EXAMPLE: dict[str, Any] = {
     "id": TITLE_ID, "bangumi_id": 1424, "title_japanese": "けいおん!", "title_chinese": "轻音少女",
     "title_english": None, "year": 2009, "poster_url": "/posters/0f343b0931126a20.jpg",
@@ -29,39 +33,37 @@ TITLE_EXAMPLE: dict[str, Any] = {
 
 
 class TitleBody(BaseModel):
-    """A title to be, or what is new about one: what is left out stays as it is."""
+    """A title to add or update. Fields that are left out stay as they are."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [GIVEN_EXAMPLE]})
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [BODY_EXAMPLE]})
 
-    bangumi_id: int | None = Field(default=None, description="The same id is the same title.")
+    bangumi_id: int | None = Field(default=None, description="Titles with the same id are the same title.")
     title_japanese: str | None = Field(default=None, max_length=1_000)
     title_chinese: str | None = Field(default=None, max_length=1_000)
     title_english: str | None = Field(default=None, max_length=1_000)
-    year: int | None = Field(default=None, description="In which it was first on air.")
-    poster: str | None = Field(default=None, max_length=4_000, description="Address of a picture, or /posters/FILE.")
-    tmdb_id: int | None = Field(
-        default=None, description="Which show of TMDB it is, if you know; a person's choice stays."
-    )
+    year: int | None = Field(default=None, description="The year it first aired.")
+    poster: str | None = Field(default=None, max_length=4_000, description="The address of an image, or /posters/FILE.")
+    tmdb_id: int | None = Field(default=None, description="The show on TMDB, if known; a person's choice stays.")
 
 
 class TitlesBody(BaseModel):
-    """Titles to bring in together. Each is checked by itself, so that one that is wrong keeps no other out."""
+    """Titles to add together. Each is checked by itself, so an invalid one does not keep out the others."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"titles": [GIVEN_EXAMPLE]}]})
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"titles": [BODY_EXAMPLE]}]})
 
     titles: list[dict[str, Any]] = Field(max_length=BATCH, description="Each as `POST /v1/catalogue/titles` takes it.")
 
 
 class MatchBody(BaseModel):
-    """Which show a title is."""
+    """The show on TMDB that a title is."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"tmdb_id": 42253}]})
 
-    tmdb_id: int | None = Field(default=None, ge=1, le=2**53, description="The show; null: TMDB does not have it.")
-    automatic: bool = Field(default=False, strict=True, description="Forget what was chosen, and look it up again.")
+    tmdb_id: int | None = Field(default=None, ge=1, le=2**53, description="The show; null if TMDB does not have it.")
+    automatic: bool = Field(default=False, strict=True, description="Forget the choice, and look the title up again.")
 
 
-class WantedPoster(BaseModel):
+class PosterRequest(BaseModel):
     """A poster for a title."""
 
     model_config = ConfigDict(extra="forbid")
@@ -77,7 +79,7 @@ class PostersBody(BaseModel):
         extra="forbid", json_schema_extra={"examples": [{"downloads": [{"title_id": TITLE_ID, "url": COVER}]}]}
     )
 
-    downloads: list[WantedPoster] = Field(min_length=1, max_length=BATCH)
+    downloads: list[PosterRequest] = Field(min_length=1, max_length=BATCH)
 
 
 class CandidateView(BaseModel):
@@ -91,7 +93,7 @@ class CandidateView(BaseModel):
 
 
 class TitleError(BaseModel):
-    """What went wrong last, and with what."""
+    """The last error of a title, and what it was about."""
 
     of: Literal["poster", "tmdb", "bangumi"]
     code: str
@@ -110,7 +112,7 @@ class TitleView(BaseModel):
     title_chinese: str | None
     title_english: str | None
     year: int | None
-    poster_url: str | None = Field(description="For pages: ours once it is stored, its source before.")
+    poster_url: str | None = Field(description="For pages: the stored poster, or its source until it is stored.")
     thumbnail_url: str | None = Field(description="A small WebP for lists.")
     poster_source: str | None
     poster_state: PosterState
@@ -122,7 +124,7 @@ class TitleView(BaseModel):
     tmdb_state: TmdbState
     tmdb_looked_up_at: str | None
     tmdb_next_look_up_at: str | None
-    tmdb_candidates: list[CandidateView] = Field(description="From which a person may choose.")
+    tmdb_candidates: list[CandidateView] = Field(description="Shows that a person may choose from.")
     error: TitleError | None
     created_at: str
     updated_at: str
@@ -134,71 +136,71 @@ class TitlePage(BaseModel):
     model_config = ConfigDict(json_schema_extra={"examples": [{"titles": [TITLE_EXAMPLE], "next": None}]})
 
     titles: list[TitleView]
-    next: str | None = Field(description="What `before` has to be for the page after; null at the end.")
+    next: str | None = Field(description="Pass it as `before` for the next page; null at the end.")
 
 
 class Refusal(BaseModel):
-    """Why one of several was not taken."""
+    """Why one of several items was refused."""
 
     code: str
     message: str
     hint: str
 
 
-class BroughtTitle(BaseModel):
-    """What became of one of the titles."""
+class ImportedTitle(BaseModel):
+    """The result of one title of an import."""
 
     id: str | None
     result: Literal["created", "updated", "unchanged", "refused"]
     refused: Refusal | None
 
 
-class TitlesAnswer(BaseModel):
-    """What became of the titles, in their order."""
+class ImportedTitles(BaseModel):
+    """The results of an import, in the order of its titles."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"items": [{"id": TITLE_ID, "result": "created", "refused": None}]}]}
     )
 
-    items: list[BroughtTitle]
+    items: list[ImportedTitle]
 
 
-class BegunDownload(BaseModel):
-    """What became of one wish for a poster."""
+class PosterDownload(BaseModel):
+    """The result of one requested poster."""
 
     title_id: str
-    queued: bool = Field(description="Whether it is fetched now; false also when it is ours already.")
+    queued: bool = Field(description="Whether it is fetched now; false also when it is stored already.")
     refused: Refusal | None
 
 
-class PostersAnswer(BaseModel):
-    """What became of the wishes, in their order."""
+class PosterDownloads(BaseModel):
+    """The results of requested posters, in their order."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"items": [{"title_id": TITLE_ID, "queued": True, "refused": None}]}]}
     )
 
-    items: list[BegunDownload]
+    items: list[PosterDownload]
 
 
-class Begun(BaseModel):
-    """The job that does it."""
+class StartedJob(BaseModel):
+    """The job that was queued."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"job_id": JOB_ID}]})
 
     job_id: str
 
 
-class Rested(BaseModel):
-    """Whether all of the catalogue's jobs have come to rest."""
+class ShutdownResult(BaseModel):
+    """Whether all running jobs of the catalogue have ended."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"at_rest": True}]})
 
     at_rest: bool
 
 
-class Rhythm(BaseModel):
-    """When it happened last, and when it happens next by itself."""
+class ScheduleTimes(BaseModel):
+    """The last and the next run of a schedule."""
 
     last_at: str | None
     next_at: str | None
@@ -213,16 +215,68 @@ STATUS_EXAMPLE: dict[str, Any] = {
 
 
 class CatalogueStatus(BaseModel):
-    """How the catalogue stands."""
+    """The status of the catalogue."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [STATUS_EXAMPLE]})
 
-    running: bool = Field(description="Whether anybody works on it: a worker lives, and it is not shut down.")
-    syncing: bool = Field(description="Whether anything of a sync is under way.")
+    running: bool = Field(description="Whether a worker is alive and the catalogue is not shut down.")
+    syncing: bool = Field(description="Whether a sync or one of its jobs is waiting or running.")
     jobs: dict[str, dict[str, int]] = Field(description="Live jobs by kind and state.")
     titles: int
     posters: dict[str, int]
     tmdb: dict[str, int]
-    in_trouble: int = Field(description="Titles whose last error stands.")
+    in_trouble: int = Field(description="Titles with an error that still applies.")
     tmdb_configured: bool
-    schedules: dict[str, Rhythm]
+    schedules: dict[str, ScheduleTimes]
+
+
+_COPIED = (
+    *("id", "bangumi_id", "title_japanese", "title_chinese", "title_english", "year"),
+    *("poster_url", "thumbnail_url", "poster_source", "tmdb_id", "tmdb_found_by"),
+)
+_TIMES = ("tmdb_looked_up_at", "created_at", "updated_at")
+
+
+def show_title(row: Row[Any]) -> dict[str, Any]:
+    """Return a title as responses hold it."""
+    error = None
+    if row.error_code is not None:
+        error = {"of": row.error_of, "code": row.error_code, "message": row.error, "at": moment(row.error_at)}
+    return {
+        **{name: getattr(row, name) for name in _COPIED},
+        **{name: moment(getattr(row, name)) for name in _TIMES},
+        "poster_state": _poster_state(row),
+        "poster_width": row.width,
+        "poster_height": row.height,
+        "poster_checked_at": moment(row.checked_at),
+        "tmdb_state": _tmdb_state(row),
+        "tmdb_next_look_up_at": moment(row.tmdb_due_at),
+        "tmdb_candidates": row.tmdb_candidates or [],
+        "error": error,
+    }
+
+
+def show_status(status: dict[str, Any], *, tmdb_configured: bool) -> dict[str, Any]:
+    """Return the status as responses hold it."""
+    rows = status.pop("schedules")
+    times = {
+        name.partition(".")[2]: {"last_at": moment(row.last_at), "next_at": None if row.paused else moment(row.next_at)}
+        for name, row in sorted(rows.items())
+    }
+    return {**status, "tmdb_configured": tmdb_configured, "schedules": times}
+
+
+def _poster_state(row: Row[Any]) -> PosterState:
+    if row.poster_url is None:
+        return "none"
+    return "stored" if row.poster_url.startswith("/posters/") else "remote"
+
+
+def _tmdb_state(row: Row[Any]) -> TmdbState:
+    if row.tmdb_id is not None:
+        return "found"
+    if row.tmdb_candidates:
+        return "in_doubt"
+    if row.tmdb_found_by is None and row.tmdb_looked_up_at is not None:
+        return "not_found"
+    return "waiting" if row.tmdb_due_at is not None else "none"

@@ -1,4 +1,4 @@
-"""The tables of the catalogue, as Core sees them. Migrations make them; this file only names them."""
+"""The tables of the catalogue for SQLAlchemy Core, created by migrations, and the kinds of its jobs."""
 
 from sqlalchemy import BigInteger, Column, Double, Integer, SmallInteger, Table, Text
 
@@ -21,7 +21,7 @@ titles = Table(
     "titles",
     metadata,
     Column("id", Identifier, primary_key=True),
-    # What makes it the same title when it comes again: its Bangumi id, else its name and year.
+    # What identifies the title when it is added again: its Bangumi id, else its name and year.
     Column("identity", Text, nullable=False),
     Column("bangumi_id", BigInteger),
     Column("title_japanese", Text),
@@ -30,15 +30,15 @@ titles = Table(
     Column("year", SmallInteger),
     Column("poster_source", Text),
     Column("poster_hash", Text),
-    # What readers use: the source, until the poster is ours.
+    # The address for readers: the source until the poster is stored.
     Column("poster_url", Text),
     Column("thumbnail_url", Text),
     Column("tmdb_id", BigInteger),
-    # How the id was found: `title`, `search`, `import` (it was brought in) or `person`, which nothing overwrites; with
-    # `person` and no id there is none to be found.
+    # How the id was found: `title`, `search`, `import` (given with the title) or `person`, which nothing overwrites.
+    # `person` without an id means that TMDB does not have the title.
     Column("tmdb_found_by", Text),
     Column("tmdb_looked_up_at", Instant),
-    # When it is to be looked up; null when there is nothing to look up.
+    # When the next look-up is due; null when there is nothing to look up.
     Column("tmdb_due_at", Instant),
     Column("tmdb_candidates", Json),
     Column("error_of", Text),
@@ -49,13 +49,13 @@ titles = Table(
     Column("updated_at", Instant, nullable=False),
 )
 
-#: Every picture that titles point to, once, however many titles do.
+#: One row for each picture, however many titles have it.
 posters = Table(
     "posters",
     metadata,
     Column("hash", Text, primary_key=True),
     Column("url", Text, nullable=False),
-    # Its name below /posters/ once it is ours; another version has another name.
+    # Its name below /posters/ once it is stored; another version has another name.
     Column("file", Text),
     Column("thumbnail", Text),
     Column("version", Integer, nullable=False),
@@ -63,11 +63,11 @@ posters = Table(
     Column("checksum", Text),
     Column("width", Integer),
     Column("height", Integer),
-    # Which address it came from at last, when its own did not have it.
+    # The address it was last fetched from, which may be that of another size.
     Column("fetched_from", Text),
     Column("etag", Text),
     Column("last_modified", Text),
-    # When it is to be fetched, or its source asked whether it has changed.
+    # When to fetch it, or to ask the source whether it has changed.
     Column("due_at", Instant),
     Column("failures", SmallInteger, nullable=False),
     Column("error_code", Text),
@@ -77,7 +77,7 @@ posters = Table(
     Column("created_at", Instant, nullable=False),
 )
 
-#: Years of which TMDB's list of Japanese shows is known.
+#: The years whose list of Japanese shows was fetched from TMDB.
 tmdb_years = Table(
     "tmdb_years",
     metadata,
@@ -92,7 +92,7 @@ tmdb_shows = Table(
     metadata,
     Column("year", SmallInteger, primary_key=True),
     Column("tmdb_id", BigInteger, primary_key=True),
-    # The original name, folded so that only letters count.
+    # The original name without differences of width, case and spaces.
     Column("folded_name", Text, nullable=False),
     Column("name", Text, nullable=False),
     Column("original_name", Text, nullable=False),

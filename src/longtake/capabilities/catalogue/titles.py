@@ -1,4 +1,4 @@
-"""Writing titles: new ones, and what is new about those that are there. The same again changes nothing."""
+"""Writes titles: inserts new ones and updates existing ones. Writing the same again changes nothing."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from sqlalchemy import Row, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from longtake.capabilities.catalogue.locks import make_posters
-from longtake.capabilities.catalogue.new_titles import NAMES, NewTitle, merged
+from longtake.capabilities.catalogue.new_titles import NAMES, NewTitle, merge
+from longtake.capabilities.catalogue.poster_store import create_posters
 from longtake.capabilities.catalogue.poster_urls import LOCAL_PREFIX, PosterHosts, is_local, poster_hash
 from longtake.capabilities.catalogue.removal import posters_of, remove_unused_posters
 from longtake.capabilities.catalogue.tables import SUBJECT, SYNC, titles
-from longtake.capabilities.catalogue.title_errors import NO_TROUBLE
+from longtake.capabilities.catalogue.title_errors import NO_ERROR
 from longtake.clock import new_id
 from longtake.db.dialects import NOW, SQLITE
 from longtake.engine.jobs import JobRequest
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from longtake.db import Transaction
     from longtake.engine.engine import Engine
 
-#: One for all that ask for a sync while none has begun.
+#: All requests share one waiting sync.
 SYNC_KEY = "sync"
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What became of a title that was brought in."""
+class WrittenTitle:
+    """The id of a title, and what writing it did."""
 
     id: str
     result: Literal["created", "updated", "unchanged"]
@@ -45,17 +45,17 @@ def write_titles(
     *,
     only_missing: bool = False,
     request_id: str | None = None,
-) -> list[Written]:
-    """Write titles, and have done what they need; ``only_missing`` leaves alone what a title has already."""
+) -> list[WrittenTitle]:
+    """Write titles, and queue the jobs they need. With ``only_missing``, fields that a title already has stay."""
     wanted: dict[str, NewTitle] = {}
     for one in new:
-        wanted[one.identity] = merged(wanted[one.identity], one) if one.identity in wanted else one
+        wanted[one.identity] = merge(wanted[one.identity], one) if one.identity in wanted else one
     before = posters_of(tx, titles.c.identity.in_(wanted))
-    pictures = poster_rows(tx, hosts, wanted.values(), before)
+    pictures = create_poster_rows(tx, hosts, wanted.values(), before)
     created = _insert(tx, wanted.values(), pictures)
-    there = select(titles).where(titles.c.identity.in_(wanted.keys() - created.keys())).with_for_update()
-    # In one order, so that two who bring in the same titles cannot deadlock.
-    found = {row.identity: row for row in tx.execute(there.order_by(titles.c.id))}
+    existing = select(titles).where(titles.c.identity.in_(wanted.keys() - created.keys())).with_for_update()
+    # Locked in order of id, so that two transactions with the same titles cannot deadlock.
+    found = {row.identity: row for row in tx.execute(existing.order_by(titles.c.id))}
     changed = {identity: _change(row, wanted[identity], pictures, only_missing) for identity, row in found.items()}
     for identity, change in changed.items():
         if change:
@@ -64,15 +64,15 @@ def write_titles(
     replaced = {found[one].poster_hash for one, change in changed.items() if "poster_hash" in change}
     remove_unused_posters(tx, engine, replaced - {None})
     if created or any(changed.values()):
-        _ask_about(tx, engine, created, wanted, request_id)
+        _request_subjects(tx, engine, created, wanted, request_id)
         request_sync(tx, engine, request_id)
-    return [_written(one.identity, created, found, changed) for one in new]
+    return [_result(one.identity, created, found, changed) for one in new]
 
 
 def request_sync(tx: Transaction, engine: Engine, request_id: str | None = None) -> str:
-    """Have a sync begin after this transaction; return its job.
+    """Queue a sync that sees what this transaction writes, and return its job id.
 
-    One that is about to end may not see what is written here. So its row is locked: it ends after us, or is gone.
+    A waiting sync that is about to end may not see it. So its row is locked: it ends after this commit, or is gone.
     """
     while True:
         job = engine.enqueue(tx, SYNC, key=SYNC_KEY, request_id=request_id)
@@ -82,21 +82,21 @@ def request_sync(tx: Transaction, engine: Engine, request_id: str | None = None)
             return job.id
 
 
-def poster_rows(
+def create_poster_rows(
     tx: Transaction, hosts: PosterHosts, new: Iterable[NewTitle], before: Iterable[str]
 ) -> dict[str, dict[str, Any]]:
-    """Make a row for every picture that has none; return what titles say of each, by what they were given.
+    """Create the missing rows of posters; return the columns of a title for each address that was given.
 
-    ``before`` are pictures that the titles point to now. All are locked: new ones stay, old ones may have to go.
+    ``before`` are the hashes of the titles' present posters. All rows are locked: new ones stay, old ones may go.
     """
     urls = {one.poster: hosts.normalised(one.poster) for one in new if one.poster and not is_local(one.poster)}
     hashes = {given: poster_hash(url) for given, url in urls.items()}
-    rows = make_posters(tx, {hashes[given]: url for given, url in urls.items()}, also=before)
-    return {given: poster_columns(url, rows[hashes[given]]) for given, url in urls.items()}
+    rows = create_posters(tx, {hashes[given]: url for given, url in urls.items()}, also=before)
+    return {given: _columns_of_row(url, rows[hashes[given]]) for given, url in urls.items()}
 
 
-def poster_columns(url: str, row: Row[Any]) -> dict[str, Any]:
-    """Return what a title says of a picture: where it is from, and where readers find it now."""
+def _columns_of_row(url: str, row: Row[Any]) -> dict[str, Any]:
+    """Return the columns of a title with this poster: where it is from, and where readers find it now."""
     return {
         "poster_source": url,
         "poster_hash": row.hash,
@@ -105,8 +105,8 @@ def poster_columns(url: str, row: Row[Any]) -> dict[str, Any]:
     }
 
 
-def picture_of(one: NewTitle, pictures: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return what a title says of its poster; nothing when it was given none."""
+def poster_columns_of(one: NewTitle, pictures: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the poster columns of a title; none when it was given no poster."""
     if one.poster is None:
         return {}
     ours = {"poster_source": None, "poster_hash": None, "poster_url": one.poster, "thumbnail_url": None}
@@ -114,7 +114,7 @@ def picture_of(one: NewTitle, pictures: Mapping[str, dict[str, Any]]) -> dict[st
 
 
 def _insert(tx: Transaction, new: Iterable[NewTitle], pictures: Mapping[str, dict[str, Any]]) -> dict[str, str]:
-    """Insert those that are not there; return their ids by identity."""
+    """Insert the titles that do not exist; return their ids by identity."""
     empty = dict.fromkeys(("poster_source", "poster_hash", "poster_url", "thumbnail_url"))
     rows = [
         {
@@ -124,7 +124,7 @@ def _insert(tx: Transaction, new: Iterable[NewTitle], pictures: Mapping[str, dic
             **{name: getattr(one, name) for name in NAMES},
             "year": one.year,
             **empty,
-            **picture_of(one, pictures),
+            **poster_columns_of(one, pictures),
             "tmdb_id": one.tmdb_id,
             "tmdb_found_by": "import" if one.tmdb_id else None,
         }
@@ -132,7 +132,7 @@ def _insert(tx: Transaction, new: Iterable[NewTitle], pictures: Mapping[str, dic
     ]
     insert = (sqlite if tx.dialect == SQLITE else postgresql).insert(titles)
     created: dict[str, str] = {}
-    # Those that can be looked up are due now, those that cannot are not.
+    # Only titles that can be looked up are due.
     for due in (True, False):
         part = [row for row in rows if _can_be_looked_up(row) is due]
         if part:
@@ -152,17 +152,17 @@ def _change(
     pictures: Mapping[str, dict[str, Any]],
     only_missing: bool,  # noqa: FBT001
 ) -> dict[str, Any]:
-    """Return what is to be changed of a title that is there."""
-    said = {name: getattr(one, name) for name in (*NAMES, "year") if getattr(one, name) is not None}
-    picture = picture_of(one, pictures)
-    # The same source is the same picture, wherever readers find it by now.
+    """Return the columns of an existing title that change."""
+    new = {name: getattr(one, name) for name in (*NAMES, "year") if getattr(one, name) is not None}
+    picture = poster_columns_of(one, pictures)
+    # The same source is the same poster, even after it was stored under another address.
     another = picture and (picture["poster_source"] or picture["poster_url"]) != (row.poster_source or row.poster_url)
     if another and not (only_missing and row.poster_url):
-        said |= picture
-    # Who brings a file in again does not take back what somebody has chosen since.
+        new |= picture
+    # Importing a file again does not undo what a person has chosen since.
     if one.tmdb_id is not None and row.tmdb_found_by != "person":
-        said |= {"tmdb_id": one.tmdb_id, "tmdb_found_by": "import"}
-    change = {name: value for name, value in said.items() if getattr(row, name) != value}
+        new |= {"tmdb_id": one.tmdb_id, "tmdb_found_by": "import"}
+    change = {name: value for name, value in new.items() if getattr(row, name) != value}
     if only_missing:
         change = {name: value for name, value in change.items() if getattr(row, name) is None or name in picture}
     after = {**row._asdict(), **change}
@@ -170,19 +170,19 @@ def _change(
     if identified:
         change |= {"tmdb_due_at": None, "tmdb_candidates": None}
     elif change.keys() & {*NAMES, "year"} and _can_be_looked_up(after):
-        # What was looked for under other names may be found under these.
+        # The title may be found by its new names.
         change |= {"tmdb_due_at": NOW}
     completed = change and after["title_japanese"] and after["year"]
     if {"tmdb": identified, "poster": "poster_url" in change, "bangumi": completed}.get(row.error_of):
-        # What was in trouble is not needed any more, or is about to be tried as something else.
-        change |= NO_TROUBLE
+        # The field that the error was about has changed, or is no longer needed.
+        change |= NO_ERROR
     return change
 
 
-def _ask_about(
+def _request_subjects(
     tx: Transaction, engine: Engine, created: Mapping[str, str], wanted: Mapping[str, NewTitle], request_id: str | None
 ) -> None:
-    """Have Bangumi asked about new titles of which hardly more than the id is known."""
+    """Queue a request to Bangumi for each new title of which little more than the id is known."""
     bare = [
         JobRequest(SUBJECT, {"bangumi_id": one.bangumi_id}, key=title_id, subject=title_id, request_id=request_id)
         for identity, title_id in sorted(created.items())
@@ -191,11 +191,11 @@ def _ask_about(
     engine.enqueue_many(tx, bare)
 
 
-def _written(
+def _result(
     identity: str, created: Mapping[str, str], found: Mapping[str, Row[Any]], changed: Mapping[str, dict[str, Any]]
-) -> Written:
+) -> WrittenTitle:
     if identity in created:
-        return Written(created[identity], "created")
+        return WrittenTitle(created[identity], "created")
     if identity not in found:
-        raise StateConflict("A title was deleted while it was brought in.", hint="Send it once more.")
-    return Written(str(found[identity].id), "updated" if changed[identity] else "unchanged")
+        raise StateConflict("A title was deleted while it was being written.", hint="Send the request again.")
+    return WrittenTitle(str(found[identity].id), "updated" if changed[identity] else "unchanged")

@@ -1,7 +1,7 @@
-"""What becomes of image jobs: status, image, credits and events together, once, in the caller's transaction.
+"""How image jobs end or go back to the queue: status, image, credits and events in the caller's transaction.
 
-Every change is conditional on the image job being live: of two that come at the same time the first wins, and the
-second changes nothing at all. Locks are taken in one order: image jobs, runs, holds, balances, each sorted.
+Every change requires a live image job: of two concurrent changes the first wins, and the second changes nothing.
+Locks are taken in one order: image jobs, runs, holds, balances, each sorted.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import select, update
 
+from longtake.adapters.providers.trouble import trouble_words
 from longtake.capabilities.scenes.queries import ImageJob, Run, job_from, lock_runs
 from longtake.capabilities.scenes.tables import IMAGE, LIVE, image_jobs
 from longtake.db import Transaction
@@ -23,42 +24,58 @@ from longtake.services.assets.schemas import moment
 from longtake.services.credits import end_holds
 
 ERROR_LIMIT = 500
+#: What users read about an image that was not made: never an address of a provider, a host or a path.
+MESSAGES = {
+    "CANCELLED": "It was cancelled.",
+    "CRASHED": "The process that made it stopped before it was done.",
+    "MODEL_GONE": "The model is no longer offered.",
+    "NO_RESULT": "The provider answered without an image.",
+    "PROVIDER_GONE": "The provider is no longer used.",
+    "PROVIDER_TIMEOUT": "The provider did not answer in time.",
+    "PROVIDER_UNAVAILABLE": "The provider could not make it.",
+    "STORAGE_UNAVAILABLE": "The image could not be stored.",
+    "SUBMIT_UNKNOWN": "The provider's answer was lost.",
+    "TIME_LIMIT": "It took too long.",
+}
+OTHER_MESSAGE = "Something went wrong on our side."
+#: The code for a lane that an operator paused, whatever reason they gave.
+LANE_PAUSED = "LANE_PAUSED"
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """An image that is stored, and where the time went."""
+class FinishedImage:
+    """A stored image, and how long its steps took."""
 
     asset: NewAsset
     times: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedImage:
     """An image job that ended without an image: `failed` or `cancelled`, and why."""
 
     status: str
     code: str
-    words: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
-    """An image job that goes back to the queue after so many tries; without a code nothing went wrong."""
+class ReturnedImage:
+    """An image job that goes back to the queue, with its tries so far; without a code nothing went wrong."""
 
     attempt: int
     code: str | None
-    words: str | None
+    message: str | None
 
 
 def end_images(
     tx: Transaction,
     *,
-    made: Mapping[str, Made] | None = None,
-    ended: Mapping[str, Ended] | None = None,
+    made: Mapping[str, FinishedImage] | None = None,
+    ended: Mapping[str, EndedImage] | None = None,
     tell_runs: bool = True,
 ) -> list[ImageJob]:
-    """Complete, fail or cancel image jobs with all that belongs to it; return those that were still live."""
+    """Complete, fail or cancel image jobs, with credits and events; return those that were live."""
     made, values = made or {}, {image_id: _without_image(one) for image_id, one in (ended or {}).items()}
     values |= {image_id: _with_image(one) for image_id, one in made.items()}
     over = [
@@ -79,8 +96,8 @@ def end_images(
     return over
 
 
-def return_images(tx: Transaction, returned: Mapping[str, Returned]) -> None:
-    """Let image jobs wait for their next try; their engine jobs know already when that is."""
+def return_images(tx: Transaction, returned: Mapping[str, ReturnedImage]) -> None:
+    """Put image jobs back for their next try, whose time is taken from their engine jobs."""
     if not returned:
         return
     due = select(jobs.c.key, jobs.c.due_at).where(jobs.c.kind == IMAGE, jobs.c.key.in_(sorted(returned)))
@@ -90,7 +107,7 @@ def return_images(tx: Transaction, returned: Mapping[str, Returned]) -> None:
         one = returned[image_id]
         change: dict[str, Any] = {"status": "queued", "attempt": one.attempt}
         if one.code is not None:
-            change |= {"error_code": one.code, "error": one.words, "retry_at": retry_at.get(image_id)}
+            change |= {"error_code": one.code, "error": one.message, "retry_at": retry_at.get(image_id)}
         for job in _change(tx, image_id, change):
             if one.code is not None:
                 again = {"max_attempts": job.max_attempts, "retry_at": moment(job.retry_at)}
@@ -98,13 +115,13 @@ def return_images(tx: Transaction, returned: Mapping[str, Returned]) -> None:
     append_events(tx, events)
 
 
-def _with_image(one: Made) -> dict[str, Any]:
+def _with_image(one: FinishedImage) -> dict[str, Any]:
     found = {"status": "completed", "asset_id": one.asset.id, **one.times}
     return found | {"error_code": None, "error": None, "retry_at": None}
 
 
-def _without_image(one: Ended) -> dict[str, Any]:
-    return {"status": one.status, "error_code": one.code, "error": one.words[:ERROR_LIMIT], "retry_at": None}
+def _without_image(one: EndedImage) -> dict[str, Any]:
+    return {"status": one.status, "error_code": one.code, "error": one.message[:ERROR_LIMIT], "retry_at": None}
 
 
 def _change(tx: Transaction, image_id: str, values: Mapping[str, Any]) -> list[ImageJob]:
@@ -113,7 +130,7 @@ def _change(tx: Transaction, image_id: str, values: Mapping[str, Any]) -> list[I
 
 
 def _tell(tx: Transaction, over: Sequence[ImageJob], runs: Sequence[Run]) -> None:
-    """Tell of each image, and of each run whose last one this was. Runs are locked: no two find themselves the last."""
+    """Append an event for each image, and for each run that is finished. Locked runs finish once."""
     events = [
         (f"scene.{job.status}", job.run_id, job.user_id, _about(job, job.status))
         for job in over
@@ -138,3 +155,10 @@ def _about(job: ImageJob, state: str) -> dict[str, Any]:
 def _counts(run: Run) -> dict[str, int]:
     states = [scene.state() for scene in run.scenes]
     return {"scenes": len(states), **{name: states.count(name) for name in ("completed", "failed", "cancelled")}}
+
+
+def image_message(code: str) -> str:
+    """Return the sentence for an error code."""
+    if code == LANE_PAUSED:
+        return "An operator has paused it."
+    return MESSAGES.get(code) or (trouble_words(code) if code.startswith("PROVIDER_") else OTHER_MESSAGE)

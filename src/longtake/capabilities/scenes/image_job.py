@@ -1,7 +1,7 @@
-"""The job ``scenes.image``: ask a provider for one image, keep it, and say how that went.
+"""The job ``scenes.image``: ask a provider for one image, store it, and write the outcome.
 
-An image may be asked for three times. What says nothing about the image (too many requests, a quota, a missing key) is
-waited out and is no try; the engine counts from zero after such a wait, so what was tried before is in the job's memo.
+An image has three tries. An error that says nothing about the image (too many requests, a quota, a missing key) is
+waited out and is no try. The engine counts from zero after such a wait, so the job's memo keeps the tries before it.
 """
 
 from __future__ import annotations
@@ -9,25 +9,33 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
+from sqlalchemy import select, update
 
 from longtake.adapters.providers.provider import Accepted, Delivered, GenerationRequest, Provider
 from longtake.adapters.providers.trouble import Breaker, Trouble, wait_out, without_key
 from longtake.adapters.storage import Storage
-from longtake.capabilities.scenes.endings import Ended, Made, Returned, end_images, return_images
-from longtake.capabilities.scenes.image_start import Begun, begin_image
-from longtake.capabilities.scenes.models import SceneModels, lane_name
-from longtake.capabilities.scenes.pace import BEGIN_SECONDS
+from longtake.capabilities.scenes.endings import (
+    EndedImage,
+    FinishedImage,
+    ReturnedImage,
+    end_images,
+    image_message,
+    return_images,
+)
+from longtake.capabilities.scenes.models import BEGIN_SECONDS, SceneModels, lane_name
 from longtake.capabilities.scenes.queue import MAX_ATTEMPTS
-from longtake.capabilities.scenes.tables import IMAGE
-from longtake.capabilities.scenes.user_messages import image_words
+from longtake.capabilities.scenes.tables import IMAGE, IS_LIVE, image_jobs, scene_runs
 from longtake.clock import Clock
 from longtake.db import Database, Transaction
+from longtake.db.dialects import NOW
+from longtake.engine.events import append_event
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import Exponential, JobKind, Settlement
+from longtake.engine.leases import fenced
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Retry, Snooze
 from longtake.errors import (
     LeaseLost,
@@ -46,16 +54,29 @@ from longtake.services.provider_calls.lanes import act_on_trouble
 
 log = structlog.get_logger(__name__)
 
-#: Longer than this in the hands of a worker, an image job is stale and goes back to the queue.
+#: A try that takes longer is stopped, and the image job goes back to the queue.
 TIME_LIMIT = 60.0
 PROVIDER_SECONDS = 25.0
 BACK_OFF = Exponential(first=4.0, most=30.0)
-#: What passes by itself, or by a person, and says nothing about the image.
+#: Errors that pass, or that an operator resolves, and that say nothing about the image.
 NO_TRY = (ProviderBusy, ProviderQuotaSpent, ProviderUnauthorized, ProviderOutOfCredits)
 
 
-class Making:
-    """Runs and settles image jobs."""
+@dataclass(frozen=True, slots=True)
+class StartedImage:
+    """A try that has started: what to ask the provider, and for whom."""
+
+    user_id: str
+    number: int
+    prompt: str
+    model: str
+    parameters: dict[str, Any]
+    #: Why the previous try failed.
+    error_code: str | None
+
+
+class ImageMaker:
+    """The job kind ``scenes.image``: asks providers for images and writes the outcomes."""
 
     def __init__(
         self,
@@ -84,22 +105,22 @@ class Making:
         )
 
     async def run(self, job: Job) -> Outcome:
-        """Make the image, unless nobody wants it any more or the moment for it has passed."""
+        """Make the image, unless it was cancelled or the lane's permit is too old."""
         started = self._clock.monotonic()
         provider = self._providers.get(job.args["provider"])
         if provider is None:
-            return Fail("PROVIDER_GONE", f"The provider {job.args['provider']} is no longer there.")
+            return Fail("PROVIDER_GONE", f"The provider {job.args['provider']} is no longer configured.")
         if not provider.configured:
             return _unspent(job, without_key(provider.name))
         try:
             begun = await self._database.run(begin_image, job, str(job.key), tries(job))
         except LeaseLost:
-            # Cancelled in the moment it was claimed: whatever is returned now is refused.
+            # Cancelled while it was claimed: the engine ignores the outcome.
             return Done()
         if begun is None:
             return Done()
         if tries(job) > MAX_ATTEMPTS:
-            return Fail(begun.error_code or "CRASHED", "All its tries are spent.")
+            return Fail(begun.error_code or "CRASHED", "All tries have failed.")
         if self._clock.monotonic() - started > BEGIN_SECONDS:
             log.info("too late to ask the provider, image given back", action="late", job_id=job.id, lane=job.lane)
             return _unspent(job, Snooze(0.0))
@@ -109,7 +130,7 @@ class Making:
         return await self._make(job, begun, provider, request, started)
 
     async def _make(
-        self, job: Job, begun: Begun, provider: Provider, request: GenerationRequest, started: float
+        self, job: Job, begun: StartedImage, provider: Provider, request: GenerationRequest, started: float
     ) -> Outcome:
         asked = self._clock.monotonic()
         try:
@@ -132,8 +153,8 @@ class Making:
             return Fail("NO_RESULT", f"{provider.name} answered without any file.")
         return await self._keep(job, begun, answer, started, asked)
 
-    async def _keep(self, job: Job, begun: Begun, answer: Delivered, started: float, asked: float) -> Outcome:
-        """Put the image into storage before anything says that it is there; the lease is part of its key."""
+    async def _keep(self, job: Job, begun: StartedImage, answer: Delivered, started: float, asked: float) -> Outcome:
+        """Store the image before any row refers to it; the lease is part of its key."""
         answered = self._clock.monotonic()
         new = NewAsset(user_id=begun.user_id, kind="image", role="scene", position=begun.number)
         try:
@@ -144,36 +165,36 @@ class Making:
             return self._again(job, error.code, error.message)
         now = self._clock.monotonic()
         times = {"provider_ms": answered - asked, "storage_ms": now - answered, "total_ms": now - started}
-        return Done(data=Made(kept, {name: round(seconds * 1000) for name, seconds in times.items()}))
+        return Done(data=FinishedImage(kept, {name: round(seconds * 1000) for name, seconds in times.items()}))
 
     def _again(self, job: Job, code: str, message: str, **how: Any) -> Outcome:
-        """Try again, if this was not the last time."""
+        """Try again, unless this was the last try."""
         return Fail(code, message) if tries(job) >= MAX_ATTEMPTS else Retry(code, message, **how)
 
     # -- settling ------------------------------------------------------------------------------------------------
 
     def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
-        """Turn outcomes into rows, the engine's own verdicts among them: time limits, crashes, spent attempts."""
-        made: dict[str, Made] = {}
-        ended: dict[str, Ended] = {}
-        returned: dict[str, Returned] = {}
+        """Write the outcomes, including those of the engine itself: time limits, crashes, spent attempts."""
+        made: dict[str, FinishedImage] = {}
+        ended: dict[str, EndedImage] = {}
+        returned: dict[str, ReturnedImage] = {}
         troubles: dict[tuple[str, str], Trouble] = {}
         for one in settlements:
             image_id, outcome = str(one.job.key), one.outcome
             match outcome:
-                case Done(data=Made() as done):
+                case Done(data=FinishedImage() as done):
                     made[image_id] = done
                 case Fail(code=code, data=ProviderRefused() as refused):
-                    ended[image_id] = Ended("failed", code, refused.message)
+                    ended[image_id] = EndedImage("failed", code, refused.message)
                 case Fail(code=code):
-                    ended[image_id] = Ended("failed", code, image_words(code))
+                    ended[image_id] = EndedImage("failed", code, image_message(code))
                 case Cancelled():
-                    ended[image_id] = Ended("cancelled", "CANCELLED", image_words("CANCELLED"))
+                    ended[image_id] = EndedImage("cancelled", "CANCELLED", image_message("CANCELLED"))
                 case Retry(code=code):
-                    returned[image_id] = Returned(tries(one.job), code, image_words(code))
+                    returned[image_id] = ReturnedImage(tries(one.job), code, image_message(code))
                 case Snooze(code=code):
-                    words = None if code is None else image_words(code)
-                    returned[image_id] = Returned(tries(one.job) - 1, code, words)
+                    message = None if code is None else image_message(code)
+                    returned[image_id] = ReturnedImage(tries(one.job) - 1, code, message)
                     if isinstance(outcome.data, Trouble):
                         troubles[one.job.args["provider"], outcome.data.code] = outcome.data
         return_images(tx, returned)
@@ -184,11 +205,44 @@ class Making:
 
 
 def tries(job: Job) -> int:
-    """Return the number of this try, those before a wait among them."""
+    """Return the number of this try, counting those before a wait."""
     return int((job.memo or {}).get("spent", 0)) + job.attempt
 
 
 def _unspent(job: Job, snooze: Snooze) -> Snooze:
-    """Return the snooze with a memo that keeps the tries before this one, which is none."""
+    """Return the snooze with a memo of the tries so far, without this one."""
     memo = snooze.memo if isinstance(snooze.memo, dict) else job.memo or {}
     return replace(snooze, memo={**memo, "spent": tries(job) - 1})
+
+
+def begin_image(tx: Transaction, job: Job, image_id: str, attempt: int) -> StartedImage | None:
+    """Write that the try has begun, before the provider is asked; None when the image job is no longer live.
+
+    Raises LeaseLost when another worker holds the job.
+    """
+    if not fenced(tx, job):
+        raise LeaseLost(f"The job {job.id} is leased by another worker or was cancelled.")
+    found = (
+        select(
+            image_jobs.c.user_id,
+            image_jobs.c.run_id,
+            image_jobs.c.position,
+            image_jobs.c.prompt,
+            image_jobs.c.max_attempts,
+            image_jobs.c.error_code,
+            scene_runs.c.model,
+            scene_runs.c.parameters,
+        )
+        .join(scene_runs, scene_runs.c.id == image_jobs.c.run_id)
+        .where(image_jobs.c.id == image_id, IS_LIVE)
+    )
+    row = tx.execute(found).first()
+    if row is None:
+        return None
+    begun = StartedImage(row.user_id, row.position, row.prompt, row.model, row.parameters, row.error_code)
+    if attempt <= row.max_attempts:
+        change = {"status": "processing", "attempt": attempt, "started_at": NOW, "retry_at": None}
+        tx.execute(update(image_jobs).where(image_jobs.c.id == image_id).values(**change))
+        data = {"scene": row.position, "state": "processing", "attempt": attempt, "max_attempts": row.max_attempts}
+        append_event(tx, "scene.processing", subject=row.run_id, user_id=row.user_id, data=data)
+    return begun

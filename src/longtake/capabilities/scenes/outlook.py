@@ -1,7 +1,7 @@
-"""What engine and lane say of images under way: which only wait, when all will be there, what holds them back.
+"""What the engine knows about live images: which are waiting, when a run will end, and what holds it back.
 
-Jobs and lanes are the program's and not the users': they are read in a short transaction of their own, and only for
-runs that were read as their user's.
+Jobs and lanes belong to no user. They are read in a short transaction of their own, and only for runs that were read as
+their user's.
 """
 
 from __future__ import annotations
@@ -13,43 +13,43 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import func, select
 
+from longtake.capabilities.scenes.endings import LANE_PAUSED
 from longtake.capabilities.scenes.tables import IMAGE, image_jobs
-from longtake.capabilities.scenes.user_messages import LANE_PAUSED
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, seconds_between
 from longtake.engine.lane_store import LaneView, lane_view
 from longtake.engine.tables import jobs
 from longtake.errors import ProviderBusy
 
-#: So many of the newest images say how long one takes.
+#: The number of newest images whose average says how long one takes.
 SAMPLE = 50
 _CODE = re.compile(r"[A-Z]+(_[A-Z]+)+")
 
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """Why nothing starts now, and until when if that is known."""
+    """Why nothing starts now, and until when, if known."""
 
     code: str
     until: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What one look at the engine found."""
+class RunOutlook:
+    """What the engine knows about some runs."""
 
-    #: Image jobs that no worker has in hand, whatever their rows say.
+    #: Image jobs that no worker runs, whatever their rows say.
     waiting: Collection[str] = ()
     #: By run.
     ends: Mapping[str, datetime] = field(default_factory=dict)
     held_back: Mapping[str, HeldBack] = field(default_factory=dict)
 
 
-NOTHING = Look()
+NOTHING = RunOutlook()
 
 
-def look_at(tx: Transaction, live: Mapping[str, Sequence[str]]) -> Look:
-    """Look at the image jobs that are live, given by run."""
+def read_outlook(tx: Transaction, live: Mapping[str, Sequence[str]]) -> RunOutlook:
+    """Return the outlook for live image jobs, given by run."""
     keys = [image_id for images in live.values() for image_id in images]
     found = tx.execute(select(jobs.c.key, jobs.c.lane, jobs.c.state).where(jobs.c.kind == IMAGE, jobs.c.key.in_(keys)))
     rows = {str(row.key): row for row in found}
@@ -67,7 +67,7 @@ def look_at(tx: Transaction, live: Mapping[str, Sequence[str]]) -> Look:
         if usual is not None and not view.paused:
             left = max(view.state.blocked or 0.0, 0.0) + _ahead(tx, view.lane.name, last) * _pace(view, usual)
             ends[run_id] = now + timedelta(seconds=left)
-    return Look({key for key, row in rows.items() if row.state == "ready"}, ends, held_back)
+    return RunOutlook({key for key, row in rows.items() if row.state == "ready"}, ends, held_back)
 
 
 def _held_back(tx: Transaction, view: LaneView) -> HeldBack | None:
@@ -76,7 +76,7 @@ def _held_back(tx: Transaction, view: LaneView) -> HeldBack | None:
         return HeldBack(reason if _CODE.fullmatch(reason) else LANE_PAUSED, None)
     if (view.state.blocked or 0.0) <= 0:
         return None
-    # Whichever image it was that the provider answered so: the lane stands still for all.
+    # Any image of the lane will do: a provider's answer to one stops the lane for all.
     told = select(jobs.c.error).where(jobs.c.lane == view.lane.name, jobs.c.kind == IMAGE, jobs.c.error.is_not(None))
     error = tx.execute(told.order_by(jobs.c.due_at.desc()).limit(1)).scalar() or {}
     until = tx.execute(select(NOW)).scalar_one() + timedelta(seconds=view.state.blocked or 0.0)
@@ -84,7 +84,7 @@ def _held_back(tx: Transaction, view: LaneView) -> HeldBack | None:
 
 
 def _usual_seconds(tx: Transaction) -> float | None:
-    """Return how long an image took lately; None while none was made."""
+    """Return how long an image took lately; None while there is none."""
     newest = (
         select(seconds_between(image_jobs.c.started_at, image_jobs.c.completed_at).label("seconds"))
         .where(image_jobs.c.status == "completed", image_jobs.c.completed_at.is_not(None))
@@ -103,7 +103,7 @@ def _ahead(tx: Transaction, lane: str, last: str) -> int:
 
 
 def _pace(view: LaneView, usual: float) -> float:
-    """Return how many seconds pass from one end to the next in a full lane."""
+    """Return the seconds between two ends in a full lane."""
     rate = view.lane.rate
     apart = view.lane.spacing or (rate[1] / rate[0] if rate else 0.0)
     return max(apart * view.state.factor(), usual / (view.lane.max_running or 1))

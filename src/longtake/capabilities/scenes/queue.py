@@ -1,4 +1,4 @@
-"""Queueing images: holds, image jobs, engine jobs and one event in one transaction, all of them or nothing."""
+"""Queues images: holds, image jobs, engine jobs and one event in one transaction."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ MAX_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What everything that is queued needs to be told."""
+class ImageOrder:
+    """What all images queued by one request share."""
 
     model: SceneModel
-    #: Image jobs that one user may have under way.
+    #: The most live image jobs of one user.
     most: int
     request_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Advanced:
+class AdvanceResult:
     """What an advance did, and the run after it."""
 
     action: str
@@ -46,35 +46,35 @@ def advance_run(
     engine: Engine,
     user_id: str,
     run_id: str,
-    order: Order,
+    order: ImageOrder,
     failed: bool,  # noqa: FBT001 - called through Database.run, which passes positions only
-) -> Advanced:
-    """Queue scenes that have no image and are not under way; those that failed only if that is wanted.
+) -> AdvanceResult:
+    """Queue scenes without an image or a live image job; those that failed only with ``failed``.
 
-    Again changes nothing: the run is locked, so of two that come at once the second finds what the first queued.
+    Advancing again changes nothing: the run is locked, so the second of two requests finds what the first queued.
     """
     run = lock_run(tx, user_id, run_id)
-    _require_going(run)
+    _require_not_cancelled(run)
     wanted = [one for one in run.scenes if one.image is None and (one.job is None or (failed and not one.job.live))]
     if wanted:
         queue_scenes(tx, engine, run, wanted, order)
-        return Advanced("images_queued", len(wanted), get_run(tx, user_id, run_id))
+        return AdvanceResult("images_queued", len(wanted), get_run(tx, user_id, run_id))
     if run.live:
-        return Advanced("images_in_progress", 0, run)
-    return Advanced("run_completed" if run.status == "completed" else "nothing_to_queue", 0, run)
+        return AdvanceResult("images_in_progress", 0, run)
+    return AdvanceResult("run_completed" if run.status == "completed" else "nothing_to_queue", 0, run)
 
 
 def regenerate_scene(
-    tx: Transaction, engine: Engine, user_id: str, run_id: str, number: int, prompt: str | None, order: Order
+    tx: Transaction, engine: Engine, user_id: str, run_id: str, number: int, prompt: str | None, order: ImageOrder
 ) -> Run:
-    """Queue a scene once more, with other words if there are any; its image stays until the new one is there."""
+    """Queue a scene again, with a new prompt if one is given; its image stays until the new one is finished."""
     run = lock_run(tx, user_id, run_id)
-    _require_going(run)
+    _require_not_cancelled(run)
     scene = next((one for one in run.scenes if one.number == number), None)
     if scene is None:
         raise NotFound(f"The run {run_id} has no scene {number}.", hint=f"It has 1 to {len(run.scenes)}.")
     if scene.job is not None and scene.job.live:
-        message = f"Scene {number} is {scene.job.status}: it can be made again when that has ended."
+        message = f"Scene {number} is {scene.job.status}, and can be generated again only when that has ended."
         raise StateConflict(message, scene_state=scene.job.status)
     if prompt is not None:
         this = (scenes.c.run_id == run_id, scenes.c.position == number)
@@ -84,8 +84,8 @@ def regenerate_scene(
     return get_run(tx, user_id, run_id)
 
 
-def queue_scenes(tx: Transaction, engine: Engine, run: Run, wanted: Sequence[Scene], order: Order) -> None:
-    """Write what makes these scenes' images; refused whole when there are not credits for all of them."""
+def queue_scenes(tx: Transaction, engine: Engine, run: Run, wanted: Sequence[Scene], order: ImageOrder) -> None:
+    """Queue these scenes' images; all are refused when the credits do not suffice for all."""
     _require_room(tx, run.user_id, len(wanted), order.most)
     ids = [new_id() for _ in wanted]
     given = {"run_id": run.id, "user_id": run.user_id, "price": order.model.price, "request_id": order.request_id}
@@ -115,16 +115,18 @@ def queue_scenes(tx: Transaction, engine: Engine, run: Run, wanted: Sequence[Sce
     hold_each(tx, user_id=run.user_id, amounts=amounts, request_id=order.request_id)
 
 
-def _require_going(run: Run) -> None:
+def _require_not_cancelled(run: Run) -> None:
     if run.cancelled_at is not None:
-        raise StateConflict(f"The run {run.id} is cancelled: nothing more is made for it.", run_status="cancelled")
+        raise StateConflict(
+            f"The run {run.id} is cancelled, so no more images can be generated for it.", run_status="cancelled"
+        )
 
 
 def _require_room(tx: Transaction, user_id: str, more: int, most: int) -> None:
     mine = select(func.count()).select_from(image_jobs).where(image_jobs.c.user_id == user_id, IS_LIVE)
     if tx.execute(mine).scalar_one() + more > most:
         raise TooManyTasks(
-            f"{most:,} images of scenes may be under way for one user; wait until some have ended.",
+            f"One user may have {most:,} unfinished scene images; wait until some have ended.",
             hint="GET /v1/runs shows which runs are generating.",
             limit=most,
         )

@@ -1,4 +1,4 @@
-"""The routes of scenes."""
+"""The routes of runs and their scenes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import orjson
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
 from pydantic import BaseModel
 
-from longtake.capabilities.scenes.new_run import check_run
-from longtake.capabilities.scenes.schemas import Advance, AdvanceBody, RegenerateBody, RunAnswer, RunBody, RunPage
+from longtake.capabilities.scenes.runs import check_run
+from longtake.capabilities.scenes.schemas import AdvanceAnswer, AdvanceBody, RegenerateBody, RunAnswer, RunBody, RunPage
 from longtake.capabilities.scenes.service import Scenes
 from longtake.http.idempotency import keyed
 from longtake.http.problem_schema import BODY, CALLER, problems
@@ -20,8 +20,8 @@ from longtake.services.accounts.callers import GENERATE, READ, Caller, current_c
 
 PAGE_LIMIT = 200
 MOST_NUMBER = 100
-#: What a request without a body asks for.
-AS_IT_IS, ONCE_MORE = AdvanceBody(), RegenerateBody()
+#: The bodies of requests without one.
+PLAIN_ADVANCE, PLAIN_REGENERATE = AdvanceBody(), RegenerateBody()
 
 _QUEUED = ("INSUFFICIENT_CREDITS", "TASKS_TOO_MANY", "MODEL_UNKNOWN", "MODEL_NOT_FOR_SCENES", "PROVIDER_NOT_CONFIGURED")
 _REFUSED = (
@@ -29,7 +29,7 @@ _REFUSED = (
     *("IDEMPOTENCY_KEY_INVALID", "IDEMPOTENCY_KEY_REUSED", "IDEMPOTENCY_KEY_IN_USE"),
 )
 
-Who = Annotated[Caller, Depends(current_caller)]
+CurrentCaller = Annotated[Caller, Depends(current_caller)]
 IdempotencyKey = Annotated[
     str | None,
     Header(
@@ -42,21 +42,21 @@ IdempotencyKey = Annotated[
 def build_routes(scenes: Scenes) -> APIRouter:
     """Return all routes of scenes."""
     router = APIRouter(prefix="/v1", tags=["runs"], route_class=StrictRoute)
-    _add_making(router, scenes)
-    _add_queueing(router, scenes)
-    _add_reading(router, scenes)
-    _add_ending(router, scenes)
+    _add_creation(router, scenes)
+    _add_queue(router, scenes)
+    _add_reads(router, scenes)
+    _add_endings(router, scenes)
     return router
 
 
-def _add_making(router: APIRouter, scenes: Scenes) -> None:
+def _add_creation(router: APIRouter, scenes: Scenes) -> None:
     made: dict[int | str, dict[str, Any]] = {201: {"model": RunAnswer, "description": "The run is written"}}
 
     @router.post(
-        "/runs", status_code=201, responses=made | problems(*CALLER, *BODY, *_QUEUED, *_REFUSED), summary="Make a run"
+        "/runs", status_code=201, responses=made | problems(*CALLER, *BODY, *_QUEUED, *_REFUSED), summary="Create a run"
     )
-    async def create(body: RunBody, caller: Who, idempotency_key: IdempotencyKey = None) -> Response:
-        """Write a run of 3, 5, 7 or 10 scenes; images are made once it is advanced. Scope `generate`."""
+    async def create(body: RunBody, caller: CurrentCaller, idempotency_key: IdempotencyKey = None) -> Response:
+        """Create a run of 3, 5, 7 or 10 scenes; advancing it generates its images. Scope `generate`."""
         caller.require(GENERATE)
         new = check_run(
             scenes.models,
@@ -75,66 +75,66 @@ def _add_making(router: APIRouter, scenes: Scenes) -> None:
         return _json(answer.body, answer.status, headers)
 
 
-def _add_queueing(router: APIRouter, scenes: Scenes) -> None:
+def _add_queue(router: APIRouter, scenes: Scenes) -> None:
     changed = (*BODY, *_QUEUED, "NOT_FOUND", "STATE_CONFLICT")
 
-    @router.post("/runs/{run_id}/advance", responses=_answers(Advance, *changed), summary="Queue a run's images")
-    async def advance(run_id: UUID, caller: Who, body: AdvanceBody = AS_IT_IS) -> Response:
-        """Queue scenes without an image that are not under way, and answer at once. Scope `generate`."""
+    @router.post("/runs/{run_id}/advance", responses=_answers(AdvanceAnswer, *changed), summary="Queue a run's images")
+    async def advance(run_id: UUID, caller: CurrentCaller, body: AdvanceBody = PLAIN_ADVANCE) -> Response:
+        """Queue scenes without an image that are not queued yet, and answer at once. Scope `generate`."""
         caller.require(GENERATE)
         return _json(await scenes.advance(caller.user_id, str(run_id), _request_id(), failed=body.failed))
 
     @router.post(
         "/runs/{run_id}/scenes/{number}/regenerate",
         responses=_answers(RunAnswer, *changed, "PROMPT_INVALID"),
-        summary="Make a scene again",
+        summary="Generate a scene again",
     )
     async def regenerate(
         run_id: UUID,
         number: Annotated[int, Path(ge=1, le=MOST_NUMBER, description="The scene's number.", examples=[2])],
-        caller: Who,
-        body: RegenerateBody = ONCE_MORE,
+        caller: CurrentCaller,
+        body: RegenerateBody = PLAIN_REGENERATE,
     ) -> Response:
-        """Queue one scene once more; its image stays until the new one is there. Scope `generate`."""
+        """Queue one scene again; its image stays until the new one is finished. Scope `generate`."""
         caller.require(GENERATE)
         return _json(await scenes.regenerate(caller.user_id, str(run_id), number, body.prompt, _request_id()))
 
 
-def _add_reading(router: APIRouter, scenes: Scenes) -> None:
+def _add_reads(router: APIRouter, scenes: Scenes) -> None:
     @router.get("/runs", responses=_answers(RunPage, "REQUEST_INVALID"), summary="My runs")
     async def list_of(
-        caller: Who,
-        before: Annotated[UUID | None, Query(description="The `next` of the page before.")] = None,
-        limit: Annotated[int, Query(ge=1, le=PAGE_LIMIT, description="How many at most.")] = 50,
+        caller: CurrentCaller,
+        before: Annotated[UUID | None, Query(description="The `next` of the previous page.")] = None,
+        limit: Annotated[int, Query(ge=1, le=PAGE_LIMIT, description="The most runs to return.")] = 50,
     ) -> Response:
         """Newest first, page by page, without their scenes. Scope `read`."""
         caller.require(READ)
-        # One more than is shown tells whether there is a page after.
+        # One more than is shown tells whether there is a next page.
         found = await scenes.page(caller.user_id, None if before is None else str(before), limit + 1)
         shown = found[:limit]
         return _json({"runs": shown, "next": shown[-1]["id"] if len(found) > limit else None})
 
     @router.get("/runs/{run_id}", responses=_answers(RunAnswer, "NOT_FOUND", "REQUEST_INVALID"), summary="One run")
-    async def one(run_id: UUID, caller: Who) -> Response:
-        """The run with each of its scenes as they are now. Scope `read`."""
+    async def one(run_id: UUID, caller: CurrentCaller) -> Response:
+        """The run with the present state of its scenes. Scope `read`."""
         caller.require(READ)
         return _json(await scenes.show(caller.user_id, str(run_id)))
 
 
-def _add_ending(router: APIRouter, scenes: Scenes) -> None:
+def _add_endings(router: APIRouter, scenes: Scenes) -> None:
     @router.post(
         "/runs/{run_id}/cancel", responses=_answers(RunAnswer, "NOT_FOUND", "REQUEST_INVALID"), summary="Cancel a run"
     )
-    async def cancel(run_id: UUID, caller: Who) -> Response:
-        """End what is under way and give its credits back; images that are there stay. Scope `generate`."""
+    async def cancel(run_id: UUID, caller: CurrentCaller) -> Response:
+        """Stop unfinished images and release their credits; finished images stay. Scope `generate`."""
         caller.require(GENERATE)
         return _json(await scenes.cancel(caller.user_id, str(run_id)))
 
     refusals = problems(*CALLER, "NOT_FOUND", "REQUEST_INVALID", "STATE_CONFLICT")
 
     @router.delete("/runs/{run_id}", status_code=204, responses=refusals, summary="Delete a run")
-    async def delete(run_id: UUID, caller: Who) -> None:
-        """Delete a run of which nothing is under way, with its images and their files. Scope `generate`."""
+    async def delete(run_id: UUID, caller: CurrentCaller) -> None:
+        """Delete a run without unfinished images, with its images and their files. Scope `generate`."""
         caller.require(GENERATE)
         await scenes.delete(caller.user_id, str(run_id))
 

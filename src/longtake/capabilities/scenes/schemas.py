@@ -1,10 +1,17 @@
-"""Requests and answers of scenes as HTTP sees them, with examples; /openapi.json is made of these."""
+"""Requests and responses of scenes, with the examples in /openapi.json, and how runs become responses."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from longtake.capabilities.scenes.endings import image_message
+from longtake.capabilities.scenes.outlook import NOTHING, HeldBack, RunOutlook
+from longtake.capabilities.scenes.queries import Run, Scene
+from longtake.services.assets import Addresses, Asset
+from longtake.services.assets.schemas import moment
 
 RUN_ID = "019a8f6e-9c11-7a52-b0de-71c3a4f5e680"
 ASSET_ID = "019a8f6f-0d37-7e09-a1c4-2b6f0c9d8e71"
@@ -17,15 +24,15 @@ Status = Literal["created", "generating", "completed", "partial", "failed", "can
 
 
 class SceneBody(BaseModel):
-    """One scene of a run to be."""
+    """One scene of a new run."""
 
     model_config = ConfigDict(extra="forbid")
 
-    prompt: str = Field(max_length=50_000, description="What is to be seen, in words.")
+    prompt: str = Field(max_length=50_000, description="What the image shows, in words.")
 
 
 class RunBody(BaseModel):
-    """A run to be."""
+    """A new run."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -34,12 +41,15 @@ class RunBody(BaseModel):
 
     title: str | None = Field(default=None, max_length=200, description="For people.")
     model: str | None = Field(
-        default=None, min_length=1, max_length=60, description="An image model that answers at once; else the first."
+        default=None,
+        min_length=1,
+        max_length=60,
+        description="An image model that answers at once; by default the first.",
     )
     parameters: dict[str, Any] = Field(
         default_factory=dict, max_length=30, description="The model's own parameters, for all scenes."
     )
-    scenes: list[SceneBody] = Field(max_length=100, description="3, 5, 7 or 10 of them.")
+    scenes: list[SceneBody] = Field(max_length=100, description="3, 5, 7 or 10 scenes.")
     advance: bool = Field(default=False, strict=True, description="Queue all images at once.")
 
 
@@ -48,21 +58,21 @@ class AdvanceBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"failed": True}]})
 
-    failed: bool = Field(default=False, strict=True, description="Also scenes that failed before.")
+    failed: bool = Field(default=False, strict=True, description="Also queue scenes that failed.")
 
 
 class RegenerateBody(BaseModel):
-    """How to make a scene again."""
+    """How to generate a scene again."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"prompt": "the fox swims through a river in spring"}]}
     )
 
-    prompt: str | None = Field(default=None, max_length=50_000, description="Other words for it; else the same again.")
+    prompt: str | None = Field(default=None, max_length=50_000, description="A new prompt; by default the same again.")
 
 
-class Reason(BaseModel):
-    """Why an image failed, or why it is tried again."""
+class ImageReason(BaseModel):
+    """Why an image failed, or is tried again."""
 
     code: str
     message: str | None
@@ -73,7 +83,7 @@ class HeldBackView(BaseModel):
 
     code: str
     message: str
-    until: str | None = Field(description="When it goes on by itself; null where a person has to see to it.")
+    until: str | None = Field(description="When it resumes by itself; null if an operator must act.")
 
 
 class SceneView(BaseModel):
@@ -82,12 +92,12 @@ class SceneView(BaseModel):
     number: int
     prompt: str
     state: State
-    attempt: int = Field(description="Tries so far, the present one among them.")
-    max_attempts: int | None = Field(description="The last try there is; null before it is queued.")
-    reason: Reason | None
+    attempt: int = Field(description="Tries so far, including the present one.")
+    max_attempts: int | None = Field(description="The most tries; null before it is queued.")
+    reason: ImageReason | None
     retry_at: str | None
-    image_url: str | None = Field(description="The newest image there is; works for minutes.")
-    thumbnail_url: str | None = Field(description="A JPEG of 960×540; works for minutes.")
+    image_url: str | None = Field(description="The newest image; the address works for minutes.")
+    thumbnail_url: str | None = Field(description="A JPEG of 960×540; the address works for minutes.")
     placeholder: str | None = Field(description="A tiny picture as a data: address.")
     asset_id: str | None
     queued_at: str | None
@@ -95,8 +105,8 @@ class SceneView(BaseModel):
     ended_at: str | None
 
 
-class Total(BaseModel):
-    """All scenes together, by state."""
+class SceneCounts(BaseModel):
+    """The number of scenes by state."""
 
     scenes: int
     waiting: int
@@ -105,14 +115,14 @@ class Total(BaseModel):
     completed: int
     failed: int
     cancelled: int
-    percent: int = Field(description="How many of a hundred scenes have an image.")
+    percent: int = Field(description="The share of scenes with an image.")
 
 
 class RunCredits(BaseModel):
-    """What it costs."""
+    """The credits of a run."""
 
-    held: int = Field(description="For images under way.")
-    charged: int = Field(description="For images that were made.")
+    held: int = Field(description="For unfinished images.")
+    charged: int = Field(description="For finished images.")
 
 
 _SCENES: list[dict[str, Any]] = [
@@ -151,7 +161,7 @@ class RunSummary(BaseModel):
     status: Status
     created_at: str
     cancelled_at: str | None
-    total: Total
+    total: SceneCounts
     credits: RunCredits
 
 
@@ -162,8 +172,8 @@ class RunAnswer(RunSummary):
 
     parameters: dict[str, Any]
     scenes: list[SceneView]
-    estimated_end_at: str | None = Field(description="When the last image is likely to be there; null if unknown.")
-    held_back: HeldBackView | None = Field(description="What keeps all images waiting, such as a quota of the day.")
+    estimated_end_at: str | None = Field(description="When the last image is likely to be finished; null if unknown.")
+    held_back: HeldBackView | None = Field(description="Why all images wait, such as a daily quota.")
     request_id: str | None
 
 
@@ -173,10 +183,10 @@ class RunPage(BaseModel):
     model_config = ConfigDict(json_schema_extra={"examples": [{"runs": [SUMMARY_EXAMPLE], "next": None}]})
 
     runs: list[RunSummary]
-    next: str | None = Field(description="What `before` has to be for the page after; null at the end.")
+    next: str | None = Field(description="Pass it as `before` for the next page; null at the end.")
 
 
-class Advance(BaseModel):
+class AdvanceAnswer(BaseModel):
     """What an advance did."""
 
     model_config = ConfigDict(
@@ -186,3 +196,82 @@ class Advance(BaseModel):
     action: Literal["images_queued", "images_in_progress", "run_completed", "nothing_to_queue"]
     queued: int
     run: RunAnswer
+
+
+STATES = ("waiting", "queued", "processing", "completed", "failed", "cancelled")
+
+Images = Mapping[str, tuple[Asset, Addresses]]
+
+
+def show_run(run: Run, images: Images, outlook: RunOutlook = NOTHING) -> dict[str, Any]:
+    """Return a run as all routes show it; the addresses are made for this response."""
+    shown = [_show_scene(run, scene, images, outlook) for scene in run.scenes]
+    return {
+        **show_summary(run, outlook),
+        "parameters": run.parameters,
+        "scenes": shown,
+        "estimated_end_at": moment(outlook.ends.get(run.id)),
+        "held_back": _show_held_back(outlook.held_back.get(run.id)),
+        "request_id": run.request_id,
+    }
+
+
+def show_summary(run: Run, outlook: RunOutlook = NOTHING) -> dict[str, Any]:
+    """Return a run as lists show it."""
+    return {
+        "id": run.id,
+        "title": run.title,
+        "model": run.model,
+        "status": run.status,
+        "created_at": moment(run.created_at),
+        "cancelled_at": moment(run.cancelled_at),
+        "total": _total(run, outlook),
+        "credits": _credits(run),
+    }
+
+
+def _state(run: Run, scene: Scene, outlook: RunOutlook) -> str:
+    """Return the scene's state. A scene of a cancelled run that was never queued is cancelled too."""
+    return "cancelled" if run.cancelled_at is not None and scene.job is None else scene.state(outlook.waiting)
+
+
+def _show_scene(run: Run, scene: Scene, images: Images, outlook: RunOutlook) -> dict[str, Any]:
+    job, image = scene.job, scene.image
+    asset, addresses = images.get(image.asset_id or "", (None, None)) if image is not None else (None, None)
+    return {
+        "number": scene.number,
+        "prompt": scene.prompt,
+        "state": _state(run, scene, outlook),
+        "attempt": 0 if job is None else job.attempt,
+        "max_attempts": None if job is None else job.max_attempts,
+        "reason": None if job is None or job.error_code is None else {"code": job.error_code, "message": job.error},
+        "retry_at": None if job is None else moment(job.retry_at),
+        "image_url": addresses and addresses.url,
+        "thumbnail_url": addresses and addresses.thumbnail_url,
+        "placeholder": asset and asset.placeholder,
+        "asset_id": asset and asset.id,
+        "queued_at": None if job is None else moment(job.queued_at),
+        "started_at": None if job is None else moment(job.started_at),
+        "ended_at": None if job is None else moment(job.completed_at),
+    }
+
+
+def _total(run: Run, outlook: RunOutlook) -> dict[str, int]:
+    states = [_state(run, scene, outlook) for scene in run.scenes]
+    images = sum(scene.image is not None for scene in run.scenes)
+    percent = 100 * images // max(len(states), 1)
+    return {"scenes": len(states), **{name: states.count(name) for name in STATES}, "percent": percent}
+
+
+def _credits(run: Run) -> dict[str, int]:
+    jobs = [job for scene in run.scenes for job in scene.jobs]
+    return {
+        "held": sum(job.price for job in jobs if job.live),
+        "charged": sum(job.price for job in jobs if job.status == "completed"),
+    }
+
+
+def _show_held_back(held: HeldBack | None) -> dict[str, Any] | None:
+    if held is None:
+        return None
+    return {"code": held.code, "message": image_message(held.code), "until": moment(held.until)}

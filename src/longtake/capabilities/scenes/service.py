@@ -1,4 +1,4 @@
-"""What scenes offer to callers: the steps behind each route."""
+"""The use cases of scenes, one for each route."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from longtake.capabilities.scenes.cancellation import cancel_run
 from longtake.capabilities.scenes.models import SceneModels
-from longtake.capabilities.scenes.new_run import NewRun, check_scene_prompt, create_run
-from longtake.capabilities.scenes.outlook import NOTHING, Look, look_at
+from longtake.capabilities.scenes.outlook import NOTHING, RunOutlook, read_outlook
 from longtake.capabilities.scenes.queries import Run, get_run, list_runs
-from longtake.capabilities.scenes.queue import Order, advance_run, queue_scenes, regenerate_scene
-from longtake.capabilities.scenes.removal import delete_run
-from longtake.capabilities.scenes.views import show_run, show_summary
+from longtake.capabilities.scenes.queue import ImageOrder, advance_run, queue_scenes, regenerate_scene
+from longtake.capabilities.scenes.runs import NewRun, cancel_run, check_scene_prompt, create_run, delete_run
+from longtake.capabilities.scenes.schemas import show_run, show_summary
 from longtake.db import Database, Transaction
 from longtake.engine.engine import Engine
 from longtake.http.idempotency import Answer, Keyed, once
@@ -24,22 +22,22 @@ CREATED = 201
 
 @dataclass(frozen=True)
 class Scenes:
-    """Everything the routes need."""
+    """The use cases of scenes."""
 
     database: Database
     engine: Engine
     models: SceneModels
     links: AssetLinks
-    #: Image jobs that one user may have under way.
+    #: The most live image jobs of one user.
     most: int
 
     async def create(self, new: NewRun, key: Keyed | None, *, advance: bool) -> Answer:
-        """Write the run, queued at once if that is wanted, or answer as the first time."""
-        order = Order(new.model, self.most, new.request_id)
+        """Create the run, and queue its images with ``advance``; a repeated key gets the first answer again."""
+        order = ImageOrder(new.model, self.most, new.request_id)
         return await self.database.run(_create, self.engine, new, order, key, advance)
 
     async def advance(self, user_id: str, run_id: str, request_id: str, *, failed: bool) -> dict[str, Any]:
-        """Queue what is to be made; say what was done."""
+        """Queue the images that are missing; say what was done."""
         order = await self._order(user_id, run_id, request_id)
         done = await self.database.run(advance_run, self.engine, user_id, run_id, order, failed)
         return {"action": done.action, "queued": done.queued, "run": await self._show(user_id, done.run)}
@@ -59,7 +57,7 @@ class Scenes:
         return await self._show(user_id, await self.database.run(cancel_run, user_id, run_id))
 
     async def delete(self, user_id: str, run_id: str) -> None:
-        """Delete a run of which nothing is under way."""
+        """Delete a run without live image jobs."""
         await self.database.run(delete_run, self.engine, user_id, run_id)
 
     async def show(self, user_id: str, run_id: str) -> dict[str, Any]:
@@ -69,13 +67,13 @@ class Scenes:
     async def page(self, user_id: str, before: str | None, limit: int) -> list[dict[str, Any]]:
         """Return a page of the user's runs, without their scenes."""
         found = await self.database.read(list_runs, user_id, before, limit, as_user=user_id)
-        look = await self._look(found)
-        return [show_summary(run, look) for run in found]
+        outlook = await self._outlook(found)
+        return [show_summary(run, outlook) for run in found]
 
-    async def _order(self, user_id: str, run_id: str, request_id: str) -> Order:
+    async def _order(self, user_id: str, run_id: str, request_id: str) -> ImageOrder:
         run = await self.database.read(get_run, user_id, run_id, as_user=user_id)
-        # Looked for again: the price may have changed since, and the model may be gone.
-        return Order(self.models.find(run.model), self.most, request_id)
+        # Looked up again: the price may have changed, and the model may be gone.
+        return ImageOrder(self.models.find(run.model), self.most, request_id)
 
     async def _show(self, user_id: str, run: Run) -> dict[str, Any]:
         wanted = [scene.image.asset_id for scene in run.scenes if scene.image is not None and scene.image.asset_id]
@@ -83,18 +81,18 @@ class Scenes:
         if wanted:
             assets = await self.database.read(find_assets, wanted, user_id, as_user=user_id)
         images = {asset_id: (asset, await self.links.addresses(asset)) for asset_id, asset in assets.items()}
-        return show_run(run, images, await self._look([run]))
+        return show_run(run, images, await self._outlook([run]))
 
-    async def _look(self, runs: Sequence[Run]) -> Look:
+    async def _outlook(self, runs: Sequence[Run]) -> RunOutlook:
         live = {run.id: [job.id for job in run.live] for run in runs if run.live}
-        return await self.database.read(look_at, live) if live else NOTHING
+        return await self.database.read(read_outlook, live) if live else NOTHING
 
 
 def _create(
     tx: Transaction,
     engine: Engine,
     new: NewRun,
-    order: Order,
+    order: ImageOrder,
     key: Keyed | None,
     advance: bool,  # noqa: FBT001 - called through Database.run, which passes positions only
 ) -> Answer:

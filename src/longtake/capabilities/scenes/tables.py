@@ -1,4 +1,4 @@
-"""The tables of scenes, as Core sees them. Migrations make them; this file only names them."""
+"""The tables of scenes for SQLAlchemy Core, created by migrations, and the kind of their jobs."""
 
 from sqlalchemy import BigInteger, Column, ColumnElement, SmallInteger, Table, Text, literal_column
 
@@ -8,7 +8,7 @@ from longtake.engine.tables import metadata
 #: The kind of job that makes one image; its key is the image job's id, its subject the run's.
 IMAGE = "scenes.image"
 
-#: What a user wants several images of. How far it is follows from its scenes and is kept nowhere.
+#: A user's request for several images. Its status follows from its scenes and is not stored.
 scene_runs = Table(
     "scene_runs",
     metadata,
@@ -32,7 +32,7 @@ scenes = Table(
     Column("prompt", Text, nullable=False),
 )
 
-#: Every time that an image of a scene was asked for. The newest is the scene's present one; those before it stay.
+#: Each request for an image of a scene. The newest is the scene's present one; earlier ones stay.
 image_jobs = Table(
     "image_jobs",
     metadata,

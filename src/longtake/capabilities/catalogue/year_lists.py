@@ -1,0 +1,212 @@
+"""TMDB's lists of the Japanese shows of a year: fetched by ``catalogue.year``, and searched for exact titles.
+
+One list serves all titles that need it. Each run of the job asks for one page, so that every request has a permit of
+the lane; the next page is in the memo.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Float, Row, and_, delete, literal, or_, select, true
+from sqlalchemy.dialects import postgresql, sqlite
+
+from longtake.adapters.providers.tmdb import Show
+from longtake.adapters.providers.trouble import Trouble, without_key
+from longtake.capabilities.catalogue.context import CatalogueContext
+from longtake.capabilities.catalogue.match_score import Candidate, fold, rank
+from longtake.capabilities.catalogue.tables import YEAR, titles, tmdb_shows, tmdb_years
+from longtake.capabilities.catalogue.title_errors import record_new_error
+from longtake.db import Transaction
+from longtake.db.bulk import ForMany, Given
+from longtake.db.dialects import NOW, SQLITE, later
+from longtake.engine.jobs import Job
+from longtake.engine.kinds import JobKind, Settlement
+from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
+from longtake.services.provider_calls.lanes import act_on_trouble
+
+#: The list of a year is fetched again after a day, if a title needs it.
+FRESH_SECONDS = 86_400.0
+
+
+class DueTitle(NamedTuple):
+    """A title to be looked up."""
+
+    id: str
+    title_japanese: str
+    year: int | None
+    due_at: Any
+
+
+@dataclass(slots=True)
+class ListMatches:
+    """What the lists say about some titles, and which lists are missing before more can be said."""
+
+    found: dict[str, int] = field(default_factory=dict)
+    doubtful: dict[str, list[Candidate]] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
+    missing_years: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage:
+    """A page of a list; ``pages`` is set on the last one only."""
+
+    shows: Sequence[Show]
+    pages: int | None
+
+
+# -- looking titles up -----------------------------------------------------------------------------------------------
+
+
+def due_titles(tx: Transaction, after: Sequence[Any] | None, limit: int) -> list[DueTitle]:
+    """Return the next titles that are due for a look-up, in the order in which they became due."""
+    due = select(titles.c.id, titles.c.title_japanese, titles.c.year, titles.c.tmdb_due_at)
+    due = due.where(titles.c.tmdb_due_at <= NOW)
+    if after is not None:
+        moment, title_id = after
+        due = due.where(or_(titles.c.tmdb_due_at > moment, (titles.c.tmdb_due_at == moment) & (titles.c.id > title_id)))
+    rows = tx.execute(due.order_by(titles.c.tmdb_due_at, titles.c.id).limit(limit))
+    return [DueTitle(str(row.id), row.title_japanese, row.year, row.tmdb_due_at) for row in rows]
+
+
+def match_exactly(tx: Transaction, due: Sequence[DueTitle]) -> ListMatches:
+    """Match exact original titles in the list of their year, then in the lists of the years beside it."""
+    years = {year + step for one in due if (year := one.year) is not None for step in (-1, 0, 1)}
+    known = set(fresh_years(tx, years))
+    shows = _shows_named(tx, known, {fold(one.title_japanese) for one in due})
+    matches = ListMatches()
+    for one in due:
+        if one.year is None:
+            matches.unknown.append(one.id)
+            continue
+        for step in ((one.year,), (one.year - 1, one.year + 1)):
+            if not known.issuperset(step):
+                matches.missing_years |= set(step) - known
+                break
+            hits = [show for year in step for show in shows[year, fold(one.title_japanese)]]
+            if hits:
+                _add_hits(matches, one, hits)
+                break
+        else:
+            matches.unknown.append(one.id)
+    return matches
+
+
+def _add_hits(matches: ListMatches, one: DueTitle, hits: Sequence[Show]) -> None:
+    if len({show.id for show in hits}) == 1:
+        matches.found[one.id] = hits[0].id
+    else:
+        matches.doubtful[one.id] = rank([one.title_japanese], one.year, hits)
+
+
+def fresh_years(tx: Transaction, years: set[int]) -> list[int]:
+    """Return those of the years whose list is known and not too old."""
+    fresh = tmdb_years.c.fetched_at > later(literal(-FRESH_SECONDS, Float))
+    return list(tx.execute(select(tmdb_years.c.year).where(tmdb_years.c.year.in_(years), fresh)).scalars())
+
+
+def _shows_named(tx: Transaction, years: set[int], names: set[str]) -> Mapping[tuple[int, str], list[Show]]:
+    named = select(tmdb_shows).where(tmdb_shows.c.year.in_(years), tmdb_shows.c.folded_name.in_(names))
+    found: dict[tuple[int, str], list[Show]] = defaultdict(list)
+    for row in tx.execute(named):
+        found[row.year, row.folded_name].append(_show(row))
+    return found
+
+
+def _show(row: Row[Any]) -> Show:
+    return Show(row.tmdb_id, row.name, row.original_name, row.language, row.first_air_date, row.popularity)
+
+
+# -- fetching lists --------------------------------------------------------------------------------------------------
+
+
+class YearLists:
+    """The job kind ``catalogue.year``: fetches the list of a year and writes its shows."""
+
+    def __init__(self, context: CatalogueContext) -> None:
+        self._context = context
+        self._tmdb = context.tmdb
+
+    def kind(self) -> JobKind:
+        """Return the job kind."""
+        return JobKind(YEAR, self.run, self.settle, lane=self._tmdb.lane.name, time_limit=30.0, prepares=True)
+
+    async def run(self, job: Job) -> Outcome:
+        """Ask for the next page, unless another job fetched the list after this one was queued."""
+        if not self._tmdb.configured:
+            return without_key(self._tmdb.name)
+        year, page = int(job.args["year"]), int((job.memo or {}).get("page", 1))
+        if page == 1 and year in await self._context.database.read(fresh_years, {year}):
+            return Done()
+        found = await self._context.ask(self._tmdb, job, self._tmdb.japanese_shows_of, year, page)
+        if isinstance(found, Outcome):
+            return found
+        if page >= found.pages:
+            return Done(data=ListPage(found.shows, found.pages))
+        return Snooze(0.0, memo={"page": page + 1}, data=ListPage(found.shows, None))
+
+    def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
+        """Keep the pages. A year whose list cannot be fetched counts as empty: its titles are searched for."""
+        for one in sorted(settlements, key=lambda each: int(each.job.args["year"])):
+            year, outcome = int(one.job.args["year"]), one.outcome
+            match outcome:
+                case Done(data=ListPage() as page) | Snooze(data=ListPage() as page):
+                    _keep_shows(tx, year, one.job.id, page.shows)
+                    if page.pages is not None:
+                        _end_year(tx, year, one.job.id, page.pages)
+                case Snooze(data=Trouble() as trouble):
+                    record_new_error(tx, _waits_for(year), "tmdb", trouble.code, trouble.message)
+                    act_on_trouble(tx, self._tmdb, trouble)
+                case Fail(message=message):
+                    _write_year(tx, year, pages=0, error=message)
+
+
+def _waits_for(year: int) -> ColumnElement[bool]:
+    """Return the condition for titles that are looked up in the list of this year."""
+    beside = titles.c.year.between(year - 1, year + 1)
+    return and_(beside, titles.c.tmdb_due_at <= NOW, titles.c.tmdb_found_by.is_(None))
+
+
+def _keep_shows(tx: Transaction, year: int, job_id: str, shows: Sequence[Show]) -> None:
+    rows = {show.id: _row(show) for show in shows}
+    _KEEP.run(tx, [{"year": year, "fetched_by": job_id, **rows[one]} for one in sorted(rows)])
+
+
+def _row(show: Show) -> dict[str, Any]:
+    return {
+        "tmdb_id": show.id,
+        "folded_name": fold(show.original_name),
+        "name": show.name,
+        "original_name": show.original_name,
+        "language": show.language,
+        "first_air_date": show.first_air_date,
+        "popularity": show.popularity,
+    }
+
+
+def _end_year(tx: Transaction, year: int, job_id: str, pages: int) -> None:
+    # A show that none of this job's pages had is no longer in the list.
+    tx.execute(delete(tmdb_shows).where(tmdb_shows.c.year == year, tmdb_shows.c.fetched_by != job_id))
+    _write_year(tx, year, pages=pages, error=None)
+
+
+def _write_year(tx: Transaction, year: int, *, pages: int, error: str | None) -> None:
+    insert = (sqlite if tx.dialect == SQLITE else postgresql).insert(tmdb_years)
+    values = {"pages": pages, "error": error, "fetched_at": NOW}
+    tx.execute(insert.values(year=year, **values).on_conflict_do_update(index_elements=["year"], set_=values))
+
+
+def _keep(given: Given, dialect: str) -> Any:
+    insert = (sqlite if dialect == SQLITE else postgresql).insert(tmdb_shows)
+    # Without a WHERE, SQLite reads the ON of the conflict as the ON of a join.
+    insert = insert.from_select(list(given), select(*given.values()).where(true()))
+    change = {name: insert.excluded[name] for name in given if name not in tmdb_shows.primary_key.columns}
+    return insert.on_conflict_do_update(index_elements=["year", "tmdb_id"], set_=change)
+
+
+#: Built once: building the statement takes longer than running it.
+_KEEP = ForMany(_keep, **{column.name: column.type for column in tmdb_shows.columns})
