@@ -57,9 +57,9 @@ from longtake.server.task_sources import TaskSources
 from longtake.services.assets import AssetLinks
 from longtake.services.live.feed import Feed
 from longtake.services.live.streams import StreamLimits, Streams
-from longtake.services.webhooks import retention as webhook_pruning
-from longtake.services.webhooks.delivery import WEBHOOK_LANE, Delivering
+from longtake.services.webhooks import jobs as webhook_pruning
 from longtake.services.webhooks.dispatcher import Dispatcher
+from longtake.services.webhooks.jobs import WEBHOOK_LANE, WebhookSender
 from longtake.settings import Settings
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Capabilities:
         polling = Polling(engine, self.providers, self._breaker, self._random)
         sweeping = Sweeping(database, engine, self.providers)
         checking = Checking(database, self.providers)
-        delivering = Delivering(database, self.client, self.vault, self.clock)
+        delivering = WebhookSender(database, self.client, self.vault, self.clock)
         kinds = [one.kind() for one in (submitting, polling, attaching, sweeping, checking, delivering)]
         pruning = webhook_pruning.prune_kind(database, self.settings.webhook_days)
         media, removing = self._media_kinds(), self._removing_kinds()

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from longtake.engine.event_types import check_pattern
-from longtake.services.webhooks.filters import MOST_PATTERNS, PATTERNS
+from longtake.services.webhooks.endpoints import MOST_PATTERNS, PATTERNS
 
 URL_LIMIT = 2_000
 DESCRIPTION_LIMIT = 200
