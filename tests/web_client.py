@@ -12,7 +12,7 @@ from fastapi import APIRouter, FastAPI
 from longtake.http.problems import install_handlers
 from longtake.http.validation import install_validation_handler
 from longtake.services.accounts.caller import SCOPES_OF_ROLE, Caller
-from longtake.services.accounts.callers import current_caller
+from longtake.services.accounts.current_caller import current_caller
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -41,7 +41,7 @@ def make_token(settings: "Settings", user: str, role: str, hours: float) -> str:
 
     from longtake.clock import SystemClock
     from longtake.errors import TokensElsewhere
-    from longtake.services.accounts.own_tokens import Expected, mint, token_secret
+    from longtake.services.accounts.own_tokens import ExpectedClaims, mint, token_secret
     from longtake.services.vault.root import RootSecret
 
     if settings.jwt_jwks:
@@ -49,7 +49,7 @@ def make_token(settings: "Settings", user: str, role: str, hours: float) -> str:
     root = RootSecret.of(settings)
     return mint(
         token_secret(settings, lambda: root.derive("tokens")),
-        Expected(settings.jwt_issuer, settings.jwt_audience),
+        ExpectedClaims(settings.jwt_issuer, settings.jwt_audience),
         user_id=user,
         role=role,
         now=SystemClock().now(),

@@ -30,7 +30,7 @@ from longtake.errors import LongtakeError
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.logs import log_context
-from longtake.services.accounts.callers import OPERATE, READ, Caller, current_caller
+from longtake.services.accounts.current_caller import OPERATE, READ, Caller, current_caller
 
 PAGE_LIMIT = 200
 MOST_ID = 2**53

@@ -13,7 +13,7 @@ from longtake.capabilities.generation.removal import delete_conversation, delete
 from longtake.capabilities.generation.service import Generation
 from longtake.errors import Forbidden
 from longtake.http.problem_schema import CALLER, problems
-from longtake.services.accounts.callers import GENERATE, Caller, current_caller
+from longtake.services.accounts.current_caller import GENERATE, Caller, current_caller
 
 Who = Annotated[Caller, Depends(current_caller)]
 

@@ -14,7 +14,7 @@ from longtake.errors import LinkInvalid, NotFound, ObjectTooLarge
 from longtake.http.file_responses import BINARY, FILE_ANSWERS
 from longtake.http.problem_schema import CALLER, problems
 from longtake.logs import log_context
-from longtake.services.accounts.callers import GENERATE, READ, Caller, current_caller
+from longtake.services.accounts.current_caller import GENERATE, READ, Caller, current_caller
 from longtake.services.assets import Asset, AssetLinks, AssetView, Variant, show_asset
 
 Asking = Annotated[Caller, Depends(current_caller)]

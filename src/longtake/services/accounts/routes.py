@@ -1,4 +1,4 @@
-"""`/v1/me` and `/v1/keys`: who one is here, and one's own API keys."""
+"""`/v1/me` and `/v1/keys`: the caller's identity and API keys."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import uuid
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Path
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from longtake.errors import Forbidden, NotFound
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.services.accounts.api_keys import create_key, list_keys, make_key, revoke_key
-from longtake.services.accounts.callers import GENERATE, READ, Caller, current_caller
+from longtake.services.accounts.current_caller import GENERATE, READ, Caller, CurrentCaller
 
 if TYPE_CHECKING:
     from longtake.db import Database
 
-Asking = Annotated[Caller, Depends(current_caller)]
 LONGEST_LIFE_DAYS = 3650
 _ID = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
 _EXAMPLE: dict[str, Any] = {
@@ -112,14 +111,14 @@ def build_routes(database: Database) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["accounts"], route_class=StrictRoute)
 
     @router.get("/me", summary="Say who you are", responses=problems(*CALLER))
-    async def show_me(caller: Asking) -> Me:
+    async def show_me(caller: CurrentCaller) -> Me:
         """Say whose the token or key is, and what it may do. It needs no scope: it tells nothing that is not in it."""
         return Me(user_id=caller.user_id, role=caller.role, scopes=sorted(caller.scopes))
 
     @router.post(
         "/keys", status_code=201, summary="Make an API key", responses=problems(*CALLER, *BODY, "STATE_CONFLICT")
     )
-    async def create(wanted: KeyRequest, caller: Asking) -> CreatedKey:
+    async def create(wanted: KeyRequest, caller: CurrentCaller) -> CreatedKey:
         """Make a key for a machine. It acts as you, within its scopes, until it expires or is revoked."""
         caller.require(GENERATE)
         scopes = _grantable(caller, wanted.scopes)
@@ -131,7 +130,7 @@ def build_routes(database: Database) -> APIRouter:
         return CreatedKey(key=new.key, **_shown(row))
 
     @router.get("/keys", summary="List your API keys", responses=problems(*CALLER))
-    async def list_own(caller: Asking) -> KeyList:
+    async def list_own(caller: CurrentCaller) -> KeyList:
         """List your keys that are not revoked, the newest first. The keys themselves are not shown."""
         caller.require(READ)
         rows = await database.read(list_keys, caller.user_id, as_user=caller.user_id)
@@ -140,7 +139,7 @@ def build_routes(database: Database) -> APIRouter:
     @router.delete(
         "/keys/{key_id}", status_code=204, summary="Revoke an API key", responses=problems(*CALLER, "NOT_FOUND")
     )
-    async def revoke(key_id: Annotated[str, Path(examples=[_ID])], caller: Asking) -> None:
+    async def revoke(key_id: Annotated[str, Path(examples=[_ID])], caller: CurrentCaller) -> None:
         """End one of your keys for good; the next request with it is refused."""
         caller.require(GENERATE)
         await database.run(revoke_key, _identifier(key_id), caller.user_id)
@@ -149,9 +148,9 @@ def build_routes(database: Database) -> APIRouter:
 
 
 def _grantable(caller: Caller, wanted: list[Any] | None) -> frozenset[str]:
-    """Return the scopes of the new key: never more than its maker has."""
+    """Return the scopes of a new key: never more than the caller has."""
     if caller.key_id is not None:
-        raise Forbidden("An API key cannot make others: revoking it must end what it can do.", hint="Use a token.")
+        raise Forbidden("An API key cannot make others, because they would outlive the key.", hint="Use a token.")
     if wanted is None:
         return frozenset((READ, GENERATE)) & caller.scopes
     for scope in wanted:

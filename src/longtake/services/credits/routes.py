@@ -3,19 +3,17 @@
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 
 from longtake.db import Database, Transaction
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
-from longtake.services.accounts.callers import Caller, current_caller
+from longtake.services.accounts.current_caller import CurrentCaller
 from longtake.services.credits.balances import balance
 from longtake.services.credits.history import PAGE_LIMIT, history
 from longtake.services.credits.ledger import grant, refund
 from longtake.services.credits.schemas import BalanceView, GrantOrder, HistoryView, Receipt, RefundOrder, TransferView
 from longtake.services.credits.transfers import Transfer
-
-Asking = Annotated[Caller, Depends(current_caller)]
 
 
 def build_routes(database: Database) -> APIRouter:
@@ -28,7 +26,7 @@ def build_routes(database: Database) -> APIRouter:
 
 def _add_reading(router: APIRouter, database: Database) -> None:
     @router.get("/credits", summary="My balance", responses=problems(*CALLER))
-    async def show_balance(caller: Asking) -> BalanceView:
+    async def show_balance(caller: CurrentCaller) -> BalanceView:
         """Return what can be spent, and what tasks under way hold. Scope `read`."""
         caller.require("read")
         found = await database.read(balance, caller.user_id, as_user=caller.user_id)
@@ -36,7 +34,7 @@ def _add_reading(router: APIRouter, database: Database) -> None:
 
     @router.get("/credits/history", summary="My transfers", responses=problems(*CALLER, "REQUEST_INVALID"))
     async def list_transfers(
-        caller: Asking,
+        caller: CurrentCaller,
         before: Annotated[UUID | None, Query(description="Only transfers older than this one.")] = None,
         limit: Annotated[int, Query(ge=1, le=PAGE_LIMIT, description="How many at most.")] = 50,
     ) -> HistoryView:
@@ -53,7 +51,7 @@ def _add_changing(router: APIRouter, database: Database) -> None:
         summary="Grant credits",
         responses=problems(*CALLER, *BODY, "AMOUNT_INVALID", "TEXT_INVALID", "STATE_CONFLICT"),
     )
-    async def grant_credits(order: GrantOrder, caller: Asking) -> Receipt:
+    async def grant_credits(order: GrantOrder, caller: CurrentCaller) -> Receipt:
         """Give a user credits. Scope `admin`, or a service that may `generate`. A reference makes it repeatable."""
         # A shop's own service sells credits; it needs no other right of an administrator.
         caller.require("generate" if caller.role == "service" else "admin")
@@ -75,7 +73,7 @@ def _add_changing(router: APIRouter, database: Database) -> None:
         summary="Refund a task",
         responses=problems(*CALLER, *BODY, "TEXT_INVALID", "NOT_FOUND", "STATE_CONFLICT"),
     )
-    async def refund_task(task_id: UUID, order: RefundOrder, caller: Asking) -> Receipt:
+    async def refund_task(task_id: UUID, order: RefundOrder, caller: CurrentCaller) -> Receipt:
         """Give back what a completed task was charged, once. Scope `admin`."""
         caller.require("admin")
 
