@@ -10,7 +10,7 @@ from longtake.engine.engine import Engine
 from longtake.logs import configure_logs
 from longtake.server.open_database import open_for_command
 from longtake.server.operator import perform
-from longtake.services.vault.root import RootSecret
+from longtake.services.vault.root_secret import RootSecret
 from longtake.services.vault.vault import Vault
 from longtake.settings import Settings
 

@@ -42,7 +42,7 @@ def make_token(settings: "Settings", user: str, role: str, hours: float) -> str:
     from longtake.clock import SystemClock
     from longtake.errors import TokensElsewhere
     from longtake.services.accounts.own_tokens import ExpectedClaims, mint, token_secret
-    from longtake.services.vault.root import RootSecret
+    from longtake.services.vault.root_secret import RootSecret
 
     if settings.jwt_jwks:
         raise TokensElsewhere("Tokens are signed by whoever publishes the keys of LONGTAKE_JWT_JWKS.")

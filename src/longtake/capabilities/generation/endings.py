@@ -19,7 +19,7 @@ from longtake.db import Transaction
 from longtake.db.dialects import NOW
 from longtake.engine.events import append_event
 from longtake.services.assets import NewAsset, register_assets
-from longtake.services.conversations.answers import FinishedMessage, finish_messages
+from longtake.services.conversations.messages import FinishedMessage, finish_messages
 from longtake.services.credits import end_holds
 
 #: Told to whoever waits for a task.

@@ -20,7 +20,7 @@ from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.errors import InvalidReferences, TooManyTasks
 from longtake.services.assets import assets
-from longtake.services.conversations.answers import open_placeholder
+from longtake.services.conversations.messages import open_placeholder
 from longtake.services.credits import hold
 
 PROMPT_IN_EVENT = 200

@@ -15,9 +15,9 @@ from longtake.db import Transaction
 from longtake.engine.engine import Engine
 from longtake.engine.events import append_events
 from longtake.errors import StateConflict
-from longtake.services.assets.removal import remove_assets_of_tasks
-from longtake.services.conversations.removal import remove_conversation, remove_messages_of_tasks
-from longtake.services.conversations.store import get_conversation
+from longtake.services.assets.store import remove_assets_of_tasks
+from longtake.services.conversations.messages import remove_messages_of_tasks
+from longtake.services.conversations.store import get_conversation, remove_conversation
 
 PAGE = 200
 

@@ -13,7 +13,7 @@ from longtake.adapters.storage.media import type_of_key
 from longtake.capabilities.media.thumbnail_store import waiting_picture
 from longtake.errors import AssetGone, NotFound
 from longtake.http.file_responses import Served, send_file
-from longtake.services.assets.links import LINK_SECONDS, brought_thumbnail
+from longtake.services.assets.links import LINK_SECONDS, supplied_thumbnail
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -48,7 +48,7 @@ class Contents:
             waiting = await self._database.read(waiting_picture, asset.id) if asset.has_picture else None
             if waiting is not None:
                 return send_file(request, _of_bytes(asset, waiting))
-            brought = brought_thumbnail(asset)
+            brought = supplied_thumbnail(asset)
             if brought is not None:
                 return _elsewhere(brought)
         raise NotFound(f"The asset {asset.id} has no {variant}.", hint="It may come: `thumbnail_state` says so.")

@@ -12,7 +12,7 @@ from longtake.engine.events import append_event
 from longtake.errors import NotFound
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
 from longtake.services.assets import Asset, asset_from, assets
-from longtake.services.assets.register import NOT_SAVED, stored_data
+from longtake.services.assets.store import NOT_SAVED, stored_data
 
 if TYPE_CHECKING:
     from longtake.adapters.storage import Stored

@@ -11,7 +11,7 @@ from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import Exponential, JobKind
 from longtake.engine.outcomes import Done, Outcome, Retry
 from longtake.errors import ObjectKeyInvalid, StorageError
-from longtake.services.assets.removal import DELETE, unnamed
+from longtake.services.assets.store import DELETE, unreferenced_keys
 
 if TYPE_CHECKING:
     from longtake.adapters.storage import Storage
@@ -51,7 +51,7 @@ class Deleting:
         for asset_id in asset_ids:
             keys |= {one.key async for one in self._storage.list(result_folder(asset_id))}
         # An application may have written a second row for the same file: then it stays.
-        return await self._database.read(unnamed, sorted(keys))
+        return await self._database.read(unreferenced_keys, sorted(keys))
 
 
 def _is_key(key: str) -> bool:

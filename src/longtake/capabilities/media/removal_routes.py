@@ -14,7 +14,7 @@ from longtake.engine.engine import Engine
 from longtake.errors import StateConflict
 from longtake.http.problem_schema import CALLER, problems
 from longtake.services.accounts.current_caller import GENERATE, Caller, current_caller
-from longtake.services.assets.removal import remove_assets
+from longtake.services.assets.store import remove_assets
 
 #: Raises StateConflict while somebody still needs the user's reference.
 RequireUnused = Callable[[Transaction, str, str], None]

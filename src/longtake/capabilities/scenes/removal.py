@@ -13,7 +13,7 @@ from longtake.db import Transaction
 from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.errors import StateConflict
-from longtake.services.assets.removal import remove_assets
+from longtake.services.assets.store import remove_assets
 
 #: Runs of a user who leaves that go in one transaction.
 PAGE = 20

@@ -1,4 +1,4 @@
-"""An asset as callers see it."""
+"""The response form of an asset."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:
-    from longtake.services.assets.assets import Asset
     from longtake.services.assets.links import Addresses
+    from longtake.services.assets.tables import Asset
 
-#: The words callers know for where our copy stands; what happens in between is one word to them.
+#: The public name of each state of our copy; the phases in between are `pending` to callers.
 SAVE_STATES = {
     "none": "none",
     "pending": "pending",
@@ -75,7 +75,7 @@ class AssetView(BaseModel):
 
 
 def show_asset(asset: Asset, addresses: Addresses | None) -> dict[str, Any]:
-    """Return the one form in which every route shows an asset; the addresses are made for this answer."""
+    """Return an asset as every route shows it, with links made for this response."""
     return {
         "id": asset.id,
         "task_id": asset.task_id,
@@ -106,10 +106,10 @@ def show_asset(asset: Asset, addresses: Addresses | None) -> dict[str, Any]:
 
 
 def _code(error: str | None) -> str | None:
-    """Return only the code: the sentence may name what is inside of us."""
+    """Return only the code of an error: its sentence may name internals."""
     return (error or "").partition(":")[0] or None
 
 
 def moment(value: datetime | None) -> str | None:
-    """Return a time as callers read it."""
+    """Return a time in ISO 8601, as callers read it."""
     return None if value is None else value.isoformat().replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""Conversations over HTTP: each user's own, and nobody else's."""
+"""`/v1/conversations`: each user's own conversations and messages."""
 
 from typing import Annotated
 from uuid import UUID

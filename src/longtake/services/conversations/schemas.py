@@ -1,4 +1,4 @@
-"""What conversations and messages look like over HTTP."""
+"""Requests and responses of the conversation routes."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal

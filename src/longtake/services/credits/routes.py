@@ -1,4 +1,4 @@
-"""Credits over HTTP: users see their own, administrators grant and refund."""
+"""`/v1/credits` and `/v1/admin`: users see their own credits, administrators grant and refund."""
 
 from typing import Annotated
 from uuid import UUID
@@ -10,10 +10,9 @@ from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.services.accounts.current_caller import CurrentCaller
 from longtake.services.credits.balances import balance
-from longtake.services.credits.history import PAGE_LIMIT, history
 from longtake.services.credits.ledger import grant, refund
 from longtake.services.credits.schemas import BalanceView, GrantOrder, HistoryView, Receipt, RefundOrder, TransferView
-from longtake.services.credits.transfers import Transfer
+from longtake.services.credits.transfers import HISTORY_LIMIT, Transfer, history
 
 
 def build_routes(database: Database) -> APIRouter:
@@ -36,7 +35,7 @@ def _add_reading(router: APIRouter, database: Database) -> None:
     async def list_transfers(
         caller: CurrentCaller,
         before: Annotated[UUID | None, Query(description="Only transfers older than this one.")] = None,
-        limit: Annotated[int, Query(ge=1, le=PAGE_LIMIT, description="How many at most.")] = 50,
+        limit: Annotated[int, Query(ge=1, le=HISTORY_LIMIT, description="How many at most.")] = 50,
     ) -> HistoryView:
         """Return transfers, newest first. Scope `read`."""
         caller.require("read")

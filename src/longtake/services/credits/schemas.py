@@ -1,4 +1,4 @@
-"""What credits look like over HTTP."""
+"""Requests and responses of the credit routes."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from longtake.services.credits.ledger import NAME_LIMIT, REASON_LIMIT
 from longtake.services.credits.transfers import AMOUNT_LIMIT
 
-#: Strict: neither 5.0 nor true is a number of credits.
+#: Strict: neither 5.0 nor true is an amount.
 Amount = Annotated[int, Field(strict=True, ge=1, le=AMOUNT_LIMIT)]
-Reason = Annotated[str, Field(min_length=1, max_length=REASON_LIMIT)]
+ReasonText = Annotated[str, Field(min_length=1, max_length=REASON_LIMIT)]
 Name = Annotated[str, Field(min_length=1, max_length=NAME_LIMIT)]
 Kind = Literal["grant", "hold", "capture", "release", "refund", "withdraw"]
 
@@ -77,7 +77,7 @@ class GrantOrder(BaseModel):
 
     user_id: Name
     amount: Amount
-    reason: Reason
+    reason: ReasonText
     reference: Name | None = None
 
 
@@ -86,7 +86,7 @@ class RefundOrder(BaseModel):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"reason": "The result was unusable."}]})
 
-    reason: Reason
+    reason: ReasonText
 
 
 class Receipt(BaseModel):

@@ -1,4 +1,4 @@
-"""What webhooks and deliveries look like over HTTP."""
+"""Requests and responses of the webhook routes."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
