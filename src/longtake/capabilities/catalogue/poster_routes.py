@@ -13,7 +13,7 @@ from longtake.capabilities.catalogue.poster_store import forget_file, names_file
 from longtake.capabilities.catalogue.poster_urls import LOCAL_PREFIX
 from longtake.db import Database
 from longtake.errors import NotFound
-from longtake.http.file_responses import FILE_ANSWERS, Served, send_file
+from longtake.http.file_responses import FILE_ANSWERS, ServedFile, send_file
 from longtake.http.problem_schema import problems
 
 FILE = r"^[0-9A-Za-z_-][0-9A-Za-z._-]{0,100}$"
@@ -36,7 +36,7 @@ def build_routes(database: Database, storage: Storage) -> APIRouter:
                 # Removed behind our back: it is fetched again, and titles point to its source meanwhile.
                 await database.run(forget_file, file)
             raise NotFound(f"There is no poster {file!r}.", hint="Titles name theirs in `poster_url`.")
-        served = Served(
+        served = ServedFile(
             facts.size,
             type_of_key(key),
             facts.etag or f'"{file}"',

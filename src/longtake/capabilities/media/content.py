@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse
 from longtake.adapters.storage.media import type_of_key
 from longtake.capabilities.media.thumbnail_store import waiting_picture
 from longtake.errors import AssetGone, NotFound
-from longtake.http.file_responses import Served, send_file
+from longtake.http.file_responses import ServedFile, send_file
 from longtake.services.assets.links import LINK_SECONDS, supplied_thumbnail
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Contents:
         if signed is not None:
             return _elsewhere(signed)
         whole = variant == "content"
-        served = Served(
+        served = ServedFile(
             facts.size,
             asset.content_type if whole else type_of_key(key),
             f'"{asset.checksum}"' if whole else facts.etag or f'"{key}"',
@@ -76,12 +76,12 @@ class Contents:
 _NAMES = {"content": "file", "thumbnail": "thumbnail", "preview": "preview"}
 
 
-def _of_bytes(asset: Asset, picture: bytes) -> Served:
+def _of_bytes(asset: Asset, picture: bytes) -> ServedFile:
     async def read(start: int, end: int) -> AsyncIterator[bytes]:
         yield picture[start:end]
 
     etag = f'"{hashlib.sha256(picture).hexdigest()}"'
-    return Served(len(picture), "image/jpeg", etag, f"{asset.id}-thumbnail.jpg", read)
+    return ServedFile(len(picture), "image/jpeg", etag, f"{asset.id}-thumbnail.jpg", read)
 
 
 def _elsewhere(url: str) -> Response:
