@@ -33,7 +33,7 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class Me(BaseModel):
-    """Who asks, as the token or key says."""
+    """The caller, as the token or key says."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"user_id": "ada", "role": "user", "scopes": ["generate", "read"]}]}
@@ -51,7 +51,7 @@ def _check_printable(text: str) -> str:
 
 
 class KeyRequest(BaseModel):
-    """A key to be made."""
+    """A new key."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -59,19 +59,19 @@ class KeyRequest(BaseModel):
     )
 
     name: Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_printable)] = Field(
-        description="What it is for, so that you know it again."
+        description="What the key is for."
     )
     scopes: list[Literal["read", "generate", "operate", "admin"]] | None = Field(
         default=None,
         max_length=4,
-        description="What it may do; without it `read` and `generate`, as far as you may. Never more than you may.",
+        description="What the key may do, never more than you may. Default: those of `read` and `generate` you have.",
     )
     expires_in_days: int | None = Field(
         default=None,
         strict=True,
         ge=1,
         le=LONGEST_LIFE_DAYS,
-        description="After how many days it ends; without it never.",
+        description="Days until the key expires; without it, never.",
     )
 
 
@@ -82,20 +82,20 @@ class ShownKey(BaseModel):
 
     id: str
     name: str
-    prefix: str = Field(description="How the key begins.")
+    prefix: str = Field(description="The first characters of the key.")
     role: str
     scopes: list[str]
     created_at: datetime
     expires_at: datetime | None
-    last_used_at: datetime | None = Field(description="Known to about a minute.")
+    last_used_at: datetime | None = Field(description="Accurate to about a minute.")
 
 
 class CreatedKey(ShownKey):
-    """A key that was just made; the only time it is shown."""
+    """A new key, shown only this once."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{**_EXAMPLE, "key": "lt_Zk3dY0q…"}]})
 
-    key: str = Field(description="The key itself. It is kept nowhere: store it now.")
+    key: str = Field(description="The key itself. It is not stored: save it now.")
 
 
 class KeyList(BaseModel):
@@ -112,14 +112,14 @@ def build_routes(database: Database) -> APIRouter:
 
     @router.get("/me", summary="Say who you are", responses=problems(*CALLER))
     async def show_me(caller: CurrentCaller) -> Me:
-        """Say whose the token or key is, and what it may do. It needs no scope: it tells nothing that is not in it."""
+        """Return the user and the scopes of the token or key. Needs no scope."""
         return Me(user_id=caller.user_id, role=caller.role, scopes=sorted(caller.scopes))
 
     @router.post(
         "/keys", status_code=201, summary="Make an API key", responses=problems(*CALLER, *BODY, "STATE_CONFLICT")
     )
     async def create(wanted: KeyRequest, caller: CurrentCaller) -> CreatedKey:
-        """Make a key for a machine. It acts as you, within its scopes, until it expires or is revoked."""
+        """Create a key for a machine. It acts as you, within its scopes, until it expires or is revoked."""
         caller.require(GENERATE)
         scopes = _grantable(caller, wanted.scopes)
         new = make_key()
@@ -140,7 +140,7 @@ def build_routes(database: Database) -> APIRouter:
         "/keys/{key_id}", status_code=204, summary="Revoke an API key", responses=problems(*CALLER, "NOT_FOUND")
     )
     async def revoke(key_id: Annotated[str, Path(examples=[_ID])], caller: CurrentCaller) -> None:
-        """End one of your keys for good; the next request with it is refused."""
+        """Revoke one of your keys. The next request with it is refused."""
         caller.require(GENERATE)
         await database.run(revoke_key, _identifier(key_id), caller.user_id)
 

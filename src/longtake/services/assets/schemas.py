@@ -37,7 +37,7 @@ ASSET_EXAMPLE: dict[str, Any] = {
 
 
 class AssetView(BaseModel):
-    """A media file that we keep, or are about to keep."""
+    """A media file that we store or are about to store."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [ASSET_EXAMPLE]})
 
@@ -47,16 +47,16 @@ class AssetView(BaseModel):
     kind: Literal["image", "video"]
     title: str | None
     position: int
-    url: str | None = Field(description="Where the file is now; works for minutes. Ask again for a new one.")
+    url: str | None = Field(description="A link to the file, valid for minutes. Ask again for a new one.")
     save_state: Literal["none", "pending", "success", "failed", "expired"] = Field(
-        description="Where our own copy stands; none: nothing is to be copied."
+        description="The state of our own copy; `none`: there is nothing to copy."
     )
     save_attempts: int
     save_error: str | None
     save_phase: Literal["downloading", "uploading"] | None = Field(
-        description="What a copy that is under way is doing; null while none is."
+        description="The phase of a running copy, else null."
     )
-    bytes_done: int | None = Field(description="How much of the file such a copy has fetched.")
+    bytes_done: int | None = Field(description="How many bytes a running copy has fetched.")
     content_type: str | None
     size: int | None
     checksum: str | None = Field(description="SHA-256, hexadecimal.")
@@ -65,11 +65,11 @@ class AssetView(BaseModel):
     duration_seconds: float | None
     thumbnail_state: Literal["none", "pending", "processing", "completed", "failed"]
     thumbnail_error: str | None
-    thumbnail_url: str | None = Field(description="A JPEG of 960×540; works for minutes, as `url` does.")
+    thumbnail_url: str | None = Field(description="A link to a JPEG of 960×540, valid for minutes.")
     placeholder: str | None = Field(
-        description="A tiny picture as a data: address, to show blurred until there is more."
+        description="A tiny image as a data: URL, to show blurred while the thumbnail loads."
     )
-    preview_url: str | None = Field(description="A short moving WebP of a video; works for minutes.")
+    preview_url: str | None = Field(description="A link to a short animated WebP of a video, valid for minutes.")
     created_at: datetime
     saved_at: datetime | None
 

@@ -58,7 +58,7 @@ def _add_reading(router: APIRouter, database: Database) -> None:
         "/{conversation_id}", summary="One conversation", responses=problems(*CALLER, "REQUEST_INVALID", "NOT_FOUND")
     )
     async def show(conversation_id: UUID, caller: CurrentCaller) -> ConversationView:
-        """Return a conversation of mine. Scope `read`."""
+        """Return one of your conversations. Scope `read`."""
         caller.require("read")
         user = caller.user_id
         return ConversationView.model_validate(
@@ -85,7 +85,7 @@ def _add_changing(router: APIRouter, database: Database) -> None:
         "", status_code=201, summary="Begin a conversation", responses=problems(*CALLER, *BODY, "TEXT_INVALID")
     )
     async def begin(order: NewConversation, caller: CurrentCaller) -> ConversationView:
-        """Make an empty conversation. Scope `generate`."""
+        """Create an empty conversation. Scope `generate`."""
         caller.require("generate")
         return ConversationView.model_validate(await database.run(create_conversation, caller.user_id, order.title))
 
@@ -95,7 +95,7 @@ def _add_changing(router: APIRouter, database: Database) -> None:
         responses=problems(*CALLER, *BODY, "TEXT_INVALID", "NOT_FOUND"),
     )
     async def rename(conversation_id: UUID, order: NewTitle, caller: CurrentCaller) -> ConversationView:
-        """Give the conversation another title. Scope `generate`."""
+        """Change the title of a conversation. Scope `generate`."""
         caller.require("generate")
         return ConversationView.model_validate(
             await database.run(rename_conversation, caller.user_id, str(conversation_id), order.title)
@@ -108,7 +108,7 @@ def _add_changing(router: APIRouter, database: Database) -> None:
         responses=problems(*CALLER, *BODY, "TEXT_INVALID", "NOT_FOUND"),
     )
     async def say(conversation_id: UUID, order: NewMessage, caller: CurrentCaller) -> MessageView:
-        """Add a message of mine. It starts no task. Scope `generate`."""
+        """Add a message. It starts no task. Scope `generate`."""
         caller.require("generate")
         return MessageView.model_validate(
             await database.run(add_message, caller.user_id, str(conversation_id), order.text)
@@ -120,6 +120,6 @@ def _add_changing(router: APIRouter, database: Database) -> None:
         responses=problems(*CALLER, "REQUEST_INVALID", "NOT_FOUND"),
     )
     async def read(conversation_id: UUID, caller: CurrentCaller) -> ConversationView:
-        """Note that I have seen all there is. Scope `generate`."""
+        """Mark all messages as read. Scope `generate`."""
         caller.require("generate")
         return ConversationView.model_validate(await database.run(mark_read, caller.user_id, str(conversation_id)))

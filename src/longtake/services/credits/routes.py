@@ -26,7 +26,7 @@ def build_routes(database: Database) -> APIRouter:
 def _add_reading(router: APIRouter, database: Database) -> None:
     @router.get("/credits", summary="My balance", responses=problems(*CALLER))
     async def show_balance(caller: CurrentCaller) -> BalanceView:
-        """Return what can be spent, and what tasks under way hold. Scope `read`."""
+        """Return the credits that can be spent, and those that running tasks hold. Scope `read`."""
         caller.require("read")
         found = await database.read(balance, caller.user_id, as_user=caller.user_id)
         return BalanceView(available=found.available, held=found.held)
@@ -51,8 +51,8 @@ def _add_changing(router: APIRouter, database: Database) -> None:
         responses=problems(*CALLER, *BODY, "AMOUNT_INVALID", "TEXT_INVALID", "STATE_CONFLICT"),
     )
     async def grant_credits(order: GrantOrder, caller: CurrentCaller) -> Receipt:
-        """Give a user credits. Scope `admin`, or a service that may `generate`. A reference makes it repeatable."""
-        # A shop's own service sells credits; it needs no other right of an administrator.
+        """Grant credits to a user. Scope `admin`, or a service with `generate`. A reference makes it safe to repeat."""
+        # A shop's service sells credits; it needs no other right of an administrator.
         caller.require("generate" if caller.role == "service" else "admin")
 
         def write(tx: Transaction) -> Transfer:
@@ -73,7 +73,7 @@ def _add_changing(router: APIRouter, database: Database) -> None:
         responses=problems(*CALLER, *BODY, "TEXT_INVALID", "NOT_FOUND", "STATE_CONFLICT"),
     )
     async def refund_task(task_id: UUID, order: RefundOrder, caller: CurrentCaller) -> Receipt:
-        """Give back what a completed task was charged, once. Scope `admin`."""
+        """Refund a completed task, once. Scope `admin`."""
         caller.require("admin")
 
         def write(tx: Transaction) -> Transfer:

@@ -19,7 +19,7 @@ _TRANSFER = "0199c1f2-9d11-7b0e-8f3a-5b1f0e9d2c44"
 
 
 class BalanceView(BaseModel):
-    """What can be spent, and what tasks under way hold."""
+    """The credits that can be spent, and those that running tasks hold."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"available": 70, "held": 30}]})
 
@@ -41,7 +41,7 @@ _SHOWN_TRANSFER: dict[str, Any] = {
 
 
 class TransferView(BaseModel):
-    """One movement of credits; `available` and `held` say what it did to each, with its sign."""
+    """One movement of credits; `available` and `held` are its signed changes to each."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_SHOWN_TRANSFER]})
 
@@ -57,7 +57,7 @@ class TransferView(BaseModel):
 
 
 class HistoryView(BaseModel):
-    """Transfers, newest first; `next` is what `before` has to be for the page after."""
+    """Transfers, newest first; `next` is the `before` of the next page."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"transfers": [_SHOWN_TRANSFER], "next": _TRANSFER}]})
 
@@ -66,7 +66,7 @@ class HistoryView(BaseModel):
 
 
 class GrantOrder(BaseModel):
-    """Whom to give how many credits, and why. The same `reference` again adds nothing."""
+    """A grant of credits to a user. The same `reference` again adds nothing."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -82,7 +82,7 @@ class GrantOrder(BaseModel):
 
 
 class RefundOrder(BaseModel):
-    """Why a task's credits are given back."""
+    """The reason of a refund."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"reason": "The result was unusable."}]})
 
@@ -90,7 +90,7 @@ class RefundOrder(BaseModel):
 
 
 class Receipt(BaseModel):
-    """The transfer that was made, or that had been made before with the same reference."""
+    """The transfer, new or made earlier with the same reference."""
 
     model_config = ConfigDict(
         json_schema_extra={

@@ -55,13 +55,15 @@ From = Annotated[
 ]
 LastEventId = Annotated[
     str | None,
-    Header(max_length=CURSOR_LENGTH, description="The same, as browsers send it when they connect again; it counts."),
+    Header(
+        max_length=CURSOR_LENGTH, description="The same, as browsers send it when they reconnect; it takes precedence."
+    ),
 ]
 Types = Annotated[
     str | None,
     Query(
         max_length=TYPES_LENGTH,
-        description=f"Only these types, with commas; `task.*` is all that begin so. There are {', '.join(PATTERNS)}.",
+        description=f"Only these types, comma-separated; `task.*` is all that begin so. Types: {', '.join(PATTERNS)}.",
         examples=["task.*,asset.stored"],
     ),
     AfterValidator(_check_types),
@@ -91,7 +93,7 @@ def build_routes(streams: Streams) -> APIRouter:
         last_event_id: LastEventId = None,
         types: Types = None,
     ) -> Response:
-        """Send my events: from a cursor on, each once and in order, or from now on. Scope `read`."""
+        """Send your events, each once and in order, from a cursor or from now. Scope `read`."""
         caller.require("read")
         word = last_event_id or cursor
         start = None if word is None else read_cursor(word)

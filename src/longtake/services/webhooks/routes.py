@@ -1,4 +1,4 @@
-"""`/v1/webhooks`: a user's own webhooks, and what was sent to them."""
+"""`/v1/webhooks`: a user's webhooks and their deliveries."""
 
 from typing import Annotated
 from uuid import UUID
@@ -42,7 +42,7 @@ def build_routes(webhooks: Webhooks) -> APIRouter:
 
 
 def _require(caller: Caller, to_do: str) -> None:
-    """Require a token with both scopes: a webhook reads all that its owner may, and outlives a key."""
+    """Require a token with both scopes: a webhook receives all events of its owner, and outlives a key."""
     caller.require(GENERATE)
     caller.require(READ)
     caller.require_token(to_do)
@@ -69,7 +69,7 @@ def _add_reading(router: APIRouter, webhooks: Webhooks) -> None:
 def _add_changing(router: APIRouter, webhooks: Webhooks) -> None:
     @router.post("", status_code=201, summary="Make a webhook", responses=problems(*WRITTEN, "STATE_CONFLICT"))
     async def create(wanted: NewWebhook, caller: CurrentCaller) -> WebhookWithSecret:
-        """Have events sent to a server of yours, from now on. Its secret is shown only here.
+        """Send events to your server from now on. The secret is shown only here.
 
         By a token, not by an API key. Scopes `generate`, `read`.
         """
@@ -89,7 +89,7 @@ def _add_changing(router: APIRouter, webhooks: Webhooks) -> None:
 
     @router.delete("/{webhook_id}", status_code=204, summary="Delete a webhook", responses=problems(*FOUND))
     async def delete(webhook_id: UUID, caller: CurrentCaller) -> None:
-        """Send nothing more there, and forget what was sent. Scope `generate`."""
+        """Delete a webhook with its deliveries. Scope `generate`."""
         caller.require(GENERATE)
         await webhooks.database.run(delete_endpoint, caller.user_id, str(webhook_id))
 
@@ -97,7 +97,7 @@ def _add_changing(router: APIRouter, webhooks: Webhooks) -> None:
 def _add_secrets(router: APIRouter, webhooks: Webhooks) -> None:
     @router.post("/{webhook_id}/rotate", summary="Change a webhook's secret", responses=problems(*FOUND))
     async def rotate(webhook_id: UUID, caller: CurrentCaller) -> WebhookWithSecret:
-        """Return a new secret. For 24 hours requests are signed with the one before as well.
+        """Return a new secret. For 24 hours, requests are signed with the previous one as well.
 
         By a token, not by an API key. Scopes `generate`, `read`.
         """
@@ -108,7 +108,7 @@ def _add_secrets(router: APIRouter, webhooks: Webhooks) -> None:
         "/{webhook_id}/test", status_code=202, summary="Try a webhook", responses=problems(*FOUND, "STATE_CONFLICT")
     )
     async def test(webhook_id: UUID, caller: CurrentCaller) -> DeliveryWithPayload:
-        """Send a `webhook.test`, tried once; the delivery shows what came of it. Scope `generate`."""
+        """Send a `webhook.test`, attempted once; the delivery shows the result. Scope `generate`."""
         caller.require(GENERATE)
         return DeliveryWithPayload.model_validate(await webhooks.test(caller.user_id, str(webhook_id)))
 
@@ -118,7 +118,7 @@ def _add_deliveries(router: APIRouter, webhooks: Webhooks) -> None:
     async def list_sent(
         webhook_id: UUID, caller: CurrentCaller, state: OfState = None, before: Older = None, limit: Limit = 50
     ) -> DeliveryList:
-        """Return what was sent, or is to be, newest first. Scope `read`."""
+        """Return deliveries, newest first. Scope `read`."""
         caller.require(READ)
         user, cursor = caller.user_id, None if before is None else str(before)
         rows, following = await webhooks.database.read(
@@ -140,7 +140,7 @@ def _add_deliveries(router: APIRouter, webhooks: Webhooks) -> None:
         responses=problems(*FOUND, "STATE_CONFLICT"),
     )
     async def send_again(webhook_id: UUID, delivery_id: UUID, caller: CurrentCaller) -> DeliveryWithPayload:
-        """Try now, under the same `webhook-id`; 409 while it is being tried anyway. Scope `generate`."""
+        """Deliver again now, under the same `webhook-id`; 409 while an attempt is running. Scope `generate`."""
         caller.require(GENERATE)
         return DeliveryWithPayload.model_validate(
             await webhooks.redeliver(caller.user_id, str(webhook_id), str(delivery_id))
