@@ -18,7 +18,7 @@ from longtake.http.problems import HTTP_PROBLEMS, error_response
 from longtake.server.application import Application
 from longtake.server.operator import ACTIONS
 from longtake.server.web import create_api
-from longtake.services.webhooks.filters import TOLD
+from longtake.services.webhooks.endpoints import DELIVERED_TYPES
 from longtake.settings import Settings
 from longtake.settings.model import PREFIX
 from longtake.terminal.failures import EXIT_CODES, exit_code
@@ -208,4 +208,4 @@ def test_links_between_documents_lead_somewhere(name: str) -> None:
 def test_every_event_a_webhook_can_ask_for_is_described() -> None:
     families = rows(section(page("webhooks.md"), "Events"))
     described = [f"{family}.{name}" for family, cells in families.items() for name in re.findall(r"`(\w+)`", cells[1])]
-    assert sorted(described) == sorted(TOLD)
+    assert sorted(described) == sorted(DELIVERED_TYPES)

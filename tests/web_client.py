@@ -10,9 +10,8 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, FastAPI
 
 from longtake.http.problems import install_handlers
-from longtake.http.validation import install_validation_handler
 from longtake.services.accounts.caller import SCOPES_OF_ROLE, Caller
-from longtake.services.accounts.callers import current_caller
+from longtake.services.accounts.current_caller import current_caller
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +39,6 @@ class Client:
         self._app = FastAPI()
         self._app.include_router(router)
         install_handlers(self._app)
-        install_validation_handler(self._app)
         caller = Caller(user_id, role, SCOPES_OF_ROLE[role] if scopes is None else scopes, key_id)
         self._app.dependency_overrides[current_caller] = lambda: caller
 

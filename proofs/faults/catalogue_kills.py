@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from longtake.capabilities.catalogue.poster_urls import poster_hash
-from longtake.services.accounts.own_tokens import Expected, mint
+from longtake.services.accounts.own_tokens import ExpectedClaims, mint
 from proofs.faults.generation_processes import SECRET, Processes
 from tests.outside import plain_sql
 from tests.sandbox_process import running_sandbox
@@ -199,7 +199,9 @@ class CatalogueKills:
 
     async def _ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
         now = datetime.now(UTC)
-        token = mint(SECRET.encode(), Expected(), user_id="root", role="admin", now=now, lifetime=timedelta(hours=1))
+        token = mint(
+            SECRET.encode(), ExpectedClaims(), user_id="root", role="admin", now=now, lifetime=timedelta(hours=1)
+        )
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         content = json.dumps(body).encode() if body is not None else b""
         request = urllib.request.Request(self.processes.url + path, content, headers)  # noqa: S310 - our own server

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import aiohttp
 
-from longtake.services.accounts.own_tokens import Expected, mint
+from longtake.services.accounts.own_tokens import ExpectedClaims, mint
 from proofs.faults.generation_processes import SECRET
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Callers:
     def __init__(self, url: str) -> None:
         self._url = url
         self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS))
-        expected, now, day = Expected("", ""), datetime.now(UTC), timedelta(days=1)
+        expected, now, day = ExpectedClaims("", ""), datetime.now(UTC), timedelta(days=1)
         self._tokens = {
             user: mint(SECRET.encode(), expected, user_id=user, role="user", now=now, lifetime=day) for user in USERS
         }

@@ -8,7 +8,7 @@ import psycopg
 
 from longtake import open_database
 from longtake.engine.events import read_events
-from longtake.services.live.cursors import current_place
+from longtake.services.live.event_log import current_place
 from proofs.faults.servers import StoppableServer
 from tests.engine.stage import until_readable
 from tests.live.stage import Desk, told

@@ -15,7 +15,7 @@ from longtake.clock import SystemClock
 from longtake.server.readiness import Readiness
 from longtake.server.web import Serving
 from longtake.services.accounts.authenticator import Authenticator
-from longtake.services.accounts.own_tokens import Expected
+from longtake.services.accounts.own_tokens import ExpectedClaims
 from longtake.services.accounts.rate_limits import RateLimits
 from longtake.services.accounts.tokens import SharedSecret, Tokens
 from longtake.services.vault.vault import Vault
@@ -53,7 +53,7 @@ def signed(
 def authenticator(engine: Engine, clock: Clock | None = None, per_minute: int = 6_000) -> Authenticator:
     clock = clock or SystemClock()
     return Authenticator(
-        engine.database, Tokens(SharedSecret(SECRET), Expected(), clock), RateLimits(per_minute, clock)
+        engine.database, Tokens(SharedSecret(SECRET), ExpectedClaims(), clock), RateLimits(per_minute, clock)
     )
 
 

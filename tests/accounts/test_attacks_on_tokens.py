@@ -16,7 +16,7 @@ from joserfc.jwk import ECKey, OctKey, RSAKey
 
 from longtake.errors import Unauthorized
 from longtake.services.accounts.key_sets import PublishedKeys, from_file
-from longtake.services.accounts.own_tokens import Expected
+from longtake.services.accounts.own_tokens import ExpectedClaims
 from longtake.services.accounts.tokens import SharedSecret, Tokens
 from tests.accounts.stage import SECRET, claims, signed
 
@@ -38,7 +38,7 @@ def encoded(content: Any) -> str:
 
 @pytest.fixture
 def shared(clock: StoppedClock) -> Tokens:
-    return Tokens(SharedSecret(SECRET), Expected(), clock)
+    return Tokens(SharedSecret(SECRET), ExpectedClaims(), clock)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def key_set(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def published(key_set: Path, clock: StoppedClock) -> Tokens:
-    return Tokens(PublishedKeys(from_file(key_set), clock), Expected(), clock)
+    return Tokens(PublishedKeys(from_file(key_set), clock), ExpectedClaims(), clock)
 
 
 async def assert_refused(tokens: Tokens, token: str) -> None:
@@ -102,7 +102,7 @@ async def test_a20_a_shared_secret_in_a_key_set_is_not_used(tmp_path: Path, cloc
     secret = OctKey.generate_key(256, {"kid": "oct-1"})
     file = tmp_path / "mixed.json"
     file.write_text(json.dumps({"keys": [secret.as_dict(private=True), RSA.as_dict(private=False)]}))
-    tokens = Tokens(PublishedKeys(from_file(file), clock), Expected(), clock)
+    tokens = Tokens(PublishedKeys(from_file(file), clock), ExpectedClaims(), clock)
     await assert_refused(tokens, signed(claims(clock), secret, "HS256", {"kid": "oct-1"}))
     assert (await tokens.caller(signed(claims(clock), RSA, "RS256", {"kid": "rsa-1"}))).user_id == "alice"
 

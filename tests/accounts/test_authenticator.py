@@ -13,7 +13,7 @@ from longtake.clock import SystemClock
 from longtake.errors import DatabaseFull, Forbidden, KeySetUnavailable, Unauthorized
 from longtake.services.accounts.api_keys import api_keys, create_key, list_keys, make_key, revoke_key
 from longtake.services.accounts.authenticator import Authenticator, build_authenticator
-from longtake.services.accounts.callers import Caller
+from longtake.services.accounts.current_caller import Caller
 from longtake.settings import Settings
 from tests.accounts.stage import SECRET, authenticator, claims, signed
 

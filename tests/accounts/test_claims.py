@@ -10,22 +10,21 @@ import pytest
 
 from longtake.errors import Forbidden, Unauthorized
 from longtake.services.accounts.caller import SCOPES, Caller
-from longtake.services.accounts.claims import caller_of
-from longtake.services.accounts.own_tokens import Expected, mint
-from longtake.services.accounts.tokens import SharedSecret, Tokens
+from longtake.services.accounts.own_tokens import ExpectedClaims, mint
+from longtake.services.accounts.tokens import SharedSecret, Tokens, caller_from
 from tests.accounts.stage import SECRET, claims
 
 if TYPE_CHECKING:
     from tests.databases import StoppedClock
 
-EXPECTED = Expected("https://login.example", "longtake")
+EXPECTED = ExpectedClaims("https://login.example", "longtake")
 
 
-def caller(clock: StoppedClock, expected: Expected | None = None, **changes: Any) -> Caller:
-    return caller_of(claims(clock, **changes), expected or Expected(), clock.now())
+def caller(clock: StoppedClock, expected: ExpectedClaims | None = None, **changes: Any) -> Caller:
+    return caller_from(claims(clock, **changes), expected or ExpectedClaims(), clock.now())
 
 
-def refused(clock: StoppedClock, expected: Expected | None = None, **changes: Any) -> str:
+def refused(clock: StoppedClock, expected: ExpectedClaims | None = None, **changes: Any) -> str:
     with pytest.raises(Unauthorized) as error:
         caller(clock, expected, **changes)
     return error.value.message
@@ -140,7 +139,7 @@ async def test_a_minted_token_is_taken_until_it_ends(clock: StoppedClock) -> Non
     found = await tokens.caller(token)
     assert (found.user_id, found.role, found.key_id) == ("bob", "operator", None)
     with pytest.raises(Unauthorized, match="not valid"):
-        await Tokens(SharedSecret(SECRET), Expected("other"), clock).caller(token)
+        await Tokens(SharedSecret(SECRET), ExpectedClaims("other"), clock).caller(token)
     clock.advance(2 * 3600 + 61)
     with pytest.raises(Unauthorized, match="expired"):
         await tokens.caller(token)

@@ -13,7 +13,7 @@ from joserfc.jwk import ECKey, OctKey
 from longtake.adapters.net import HttpClient
 from longtake.errors import ConnectFailed, KeySetUnavailable, NetError, Unauthorized
 from longtake.services.accounts.key_sets import PublishedKeys, from_address, from_file, read_key_set
-from longtake.services.accounts.own_tokens import Expected
+from longtake.services.accounts.own_tokens import ExpectedClaims
 from longtake.services.accounts.tokens import Tokens
 from tests.accounts.stage import claims, signed
 
@@ -193,7 +193,7 @@ async def published() -> AsyncIterator[Published]:
 async def test_keys_come_from_a_real_server(published: Published, clock: StoppedClock) -> None:
     client = HttpClient(allowed_addresses=["127.0.0.1/32"])
     try:
-        tokens = Tokens(PublishedKeys(from_address(client, published.address), clock), Expected(), clock)
+        tokens = Tokens(PublishedKeys(from_address(client, published.address), clock), ExpectedClaims(), clock)
         good = signed(claims(clock), FIRST, "ES256", {"kid": "first"})
         assert (await tokens.caller(good)).user_id == "alice"
         new = signed(claims(clock), SECOND, "ES256", {"kid": "second"})

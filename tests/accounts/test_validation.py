@@ -8,9 +8,8 @@ import pytest
 from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict, Field
 
-from longtake.http.description import install_description
+from longtake.http.openapi import install_openapi
 from longtake.http.problems import install_handlers
-from longtake.http.validation import install_validation_handler
 from longtake.server.middleware import BODY_LIMIT, Frame
 from tests.accounts.stage import ask
 
@@ -42,8 +41,7 @@ def app() -> Any:
         return {"length": len(wanted.prompt)}
 
     install_handlers(api)
-    install_validation_handler(api)
-    install_description(api)
+    install_openapi(api)
     return Frame(api, [], {("POST", "/v1/references"): UPLOAD_LIMIT})
 
 

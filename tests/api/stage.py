@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from PIL import Image
 
-from longtake.services.accounts.own_tokens import Expected, mint
+from longtake.services.accounts.own_tokens import ExpectedClaims, mint
 from tests.service.processes import Answer, Place, Server
 from tests.wait import PATIENCE_SECONDS
 
@@ -56,7 +56,7 @@ FOR_RUNS: dict[str, Any] = {"gemini_api_key": "a-key", "gemini_base_url": "http:
 def token(user: str = "ada", role: str = "user") -> str:
     """Return a token as whoever knows the secret makes them."""
     now = datetime.now(UTC)
-    return mint(SECRET.encode(), Expected(), user_id=user, role=role, now=now, lifetime=timedelta(hours=1))
+    return mint(SECRET.encode(), ExpectedClaims(), user_id=user, role=role, now=now, lifetime=timedelta(hours=1))
 
 
 def place_for(folder: Path, database_url: str = "", sandbox: SandboxProcess | None = None, **settings: str) -> Place:

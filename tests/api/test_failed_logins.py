@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.services.accounts.rate_limits import household
+from longtake.services.accounts.rate_limits import address_bucket
 from tests.api.stage import Api, place_for, token
 
 if TYPE_CHECKING:
@@ -95,4 +95,4 @@ def test_only_what_trusted_proxies_added_counts(proxied_api: Api) -> None:
     ],
 )
 def test_a_household_is_counted_as_one(one: str, other: str, same: bool) -> None:
-    assert (household(one) == household(other)) is same
+    assert (address_bucket(one) == address_bucket(other)) is same

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake.clock import new_id
-from longtake.services.live.cursors import read_cursor
+from longtake.services.live.event_log import read_cursor
 from tests.api.stage import Api, assert_problem, place_for
 from tests.sandbox_process import SandboxProcess, running_sandbox
 

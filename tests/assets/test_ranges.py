@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longtake.http.ranges import RangeNotSatisfiable, wanted_range
+from longtake.http.file_responses import RangeNotSatisfiable, parse_range
 
 
 @pytest.mark.parametrize(
@@ -19,15 +19,15 @@ from longtake.http.ranges import RangeNotSatisfiable, wanted_range
 def test_one_range_is_understood_and_anything_else_is_the_whole_file(
     header: str | None, expected: tuple[int, int] | None
 ) -> None:
-    assert wanted_range(header, 100) == expected
+    assert parse_range(header, 100) == expected
 
 
 @pytest.mark.parametrize("header", ["bytes=100-", "bytes=100-200", "bytes=-0", "bytes=999999-"])
 def test_a_range_after_the_end_cannot_be_had(header: str) -> None:
     with pytest.raises(RangeNotSatisfiable):
-        wanted_range(header, 100)
+        parse_range(header, 100)
 
 
 def test_an_empty_file_has_no_ranges() -> None:
     with pytest.raises(RangeNotSatisfiable):
-        wanted_range("bytes=0-", 0)
+        parse_range("bytes=0-", 0)

@@ -8,7 +8,8 @@ from sqlalchemy import select
 
 from longtake.clock import new_id
 from longtake.engine.tables import events
-from longtake.services.conversations import FinishedMessage, create_conversation, open_placeholder
+from longtake.services.conversations.messages import FinishedMessage, open_placeholder
+from longtake.services.conversations.store import create_conversation
 
 if TYPE_CHECKING:
     from longtake import Transaction

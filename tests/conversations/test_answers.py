@@ -12,14 +12,8 @@ from sqlalchemy import text
 
 from longtake.clock import new_id
 from longtake.errors import InvalidText, NotFound
-from longtake.services.conversations import (
-    FinishedMessage,
-    finish_messages,
-    get_conversation,
-    list_conversations,
-    list_messages,
-    mark_read,
-)
+from longtake.services.conversations.messages import FinishedMessage, finish_messages, list_messages
+from longtake.services.conversations.store import get_conversation, list_conversations, mark_read
 from tests.conversations.stage import ask, talk, told
 
 if TYPE_CHECKING:

@@ -8,12 +8,11 @@ import pytest
 
 from longtake.clock import new_id
 from longtake.errors import InvalidText, NotFound
-from longtake.services.conversations import (
-    add_message,
+from longtake.services.conversations.messages import add_message, list_messages
+from longtake.services.conversations.store import (
     create_conversation,
     get_conversation,
     list_conversations,
-    list_messages,
     mark_read,
     rename_conversation,
 )

@@ -10,7 +10,7 @@ import pytest
 from longtake.clock import new_id
 from longtake.errors import InvalidCursor
 from longtake.http.paging import read_cursor, write_cursor
-from longtake.services.conversations import finish_messages
+from longtake.services.conversations.messages import finish_messages
 from longtake.services.conversations.routes import build_routes
 from tests.conversations.stage import ask, talk
 from tests.web_client import Client

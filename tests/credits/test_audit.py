@@ -11,7 +11,7 @@ from longtake import open_database
 from longtake.clock import new_id
 from longtake.db.dialects import SQLITE
 from longtake.services.credits import audit, capture, refund, release
-from longtake.services.credits.audit_checks import CHECKS, SQLITE_ONLY
+from longtake.services.credits.audit import CHECKS, SQLITE_ONLY
 from tests.credits.stage import begin, end_task, give, write_task
 
 if TYPE_CHECKING:

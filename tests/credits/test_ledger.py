@@ -232,7 +232,7 @@ def test_the_largest_amount_works_and_a_balance_has_an_end(database: Database, m
     monkeypatch.setattr("longtake.services.credits.balances.BALANCE_LIMIT", limit)
     for _ in range(4):
         database.run_blocking(give, "ada", AMOUNT_LIMIT)
-    with pytest.raises(InvalidAmount, match="Nobody can have more"):
+    with pytest.raises(InvalidAmount, match="A user cannot have more"):
         database.run_blocking(give, "ada", 1)
     assert database.run_blocking(balance, "ada") == Balance(limit, 0)
     assert BALANCE_LIMIT + AMOUNT_LIMIT < 2**63

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake.capabilities.generation import watch as watch_module
-from longtake.services.live.subscriber import Wanted
+from longtake.services.live.subscriber import TypeFilter
 from tests.engine.stage import until_readable
 from tests.generation.studio import USER
 
@@ -32,7 +32,7 @@ async def test_tasks_of_a_user_with_an_open_stream_are_asked_about_every_few_sec
 ) -> None:
     await studio.submit("a fox [never]", model=model)
     await studio.step()
-    reader = await studio.capabilities.feed.join(USER, Wanted())
+    reader = await studio.capabilities.feed.join(USER, TypeFilter())
     assert abs(await polls(studio, 30) - expected) <= 1
     studio.capabilities.feed.leave(reader)
     assert await polls(studio, 60) <= 4
@@ -42,7 +42,7 @@ async def test_a_task_that_begins_while_the_stream_is_open_is_watched_and_forgot
     studio: Studio,
 ) -> None:
     feed, watch = studio.capabilities.feed, studio.generation.watch
-    reader = await feed.join(USER, Wanted())
+    reader = await feed.join(USER, TypeFilter())
     await watch.round()
     task_id = await studio.submit("a fox [never]")
     assert await polls(studio, 20) >= 8
@@ -61,7 +61,7 @@ async def test_of_many_tasks_the_others_are_watched_when_the_first_have_ended(
     monkeypatch.setattr(watch_module, "MOST_OF_A_USER", 2)
     feed, watch = studio.capabilities.feed, studio.generation.watch
     tasks = {await studio.submit("a fox [never]") for _ in range(3 if before else 0)}
-    reader = await feed.join(USER, Wanted())
+    reader = await feed.join(USER, TypeFilter())
     await watch.round()
     tasks |= {await studio.submit("a fox [never]") for _ in range(0 if before else 3)}
     await until_readable(studio.database)
@@ -80,7 +80,7 @@ async def test_of_many_tasks_the_others_are_watched_when_the_first_have_ended(
 async def test_a_stream_of_somebody_else_changes_nothing(studio: Studio) -> None:
     await studio.submit("a fox [never]")
     await studio.step()
-    reader = await studio.capabilities.feed.join("eve", Wanted())
+    reader = await studio.capabilities.feed.join("eve", TypeFilter())
     assert await polls(studio, 60) <= 3
     studio.capabilities.feed.leave(reader)
 
@@ -90,7 +90,7 @@ async def test_a_task_that_ends_while_the_tasks_are_being_looked_for_is_not_kept
 ) -> None:
     feed, watch = studio.capabilities.feed, studio.generation.watch
     task_id = await studio.submit("a fox [never]")
-    reader = await feed.join(USER, Wanted())
+    reader = await feed.join(USER, TypeFilter())
     read = studio.database.read
 
     async def late(function: Any, *arguments: Any, as_user: str | None = None) -> Any:
@@ -121,10 +121,10 @@ async def test_the_tasks_are_looked_for_once_and_nobody_listens_without_streams(
         return await read(function, *arguments, as_user=as_user)
 
     monkeypatch.setattr(studio.database, "read", counted)
-    readers = [await feed.join(USER, Wanted()) for _ in range(3)]
+    readers = [await feed.join(USER, TypeFilter()) for _ in range(3)]
     for _ in range(5):
         await watch.round()
     assert asked.count("_unfinished") == 1
     for reader in readers:
         feed.leave(reader)
-    assert not feed._somebody.is_set()
+    assert not feed._in_use.is_set()

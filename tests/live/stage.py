@@ -15,7 +15,7 @@ from longtake.clock import SystemClock
 from longtake.engine.events import append_events, is_held_up
 from longtake.services.live.feed import Feed
 from longtake.services.live.streams import Stream, StreamLimits, Streams
-from longtake.services.live.subscriber import Wanted
+from longtake.services.live.subscriber import TypeFilter
 from tests.api.stage import token
 from tests.wait import PATIENCE_SECONDS, until
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from longtake import Database, Transaction
     from longtake.clock import Clock
-    from longtake.services.live.cursors import Cursor
+    from longtake.services.live.event_log import Cursor
     from tests.service.processes import Server
 
 
@@ -106,7 +106,7 @@ class Follower:
         self.stream.close()
 
     async def _read(self) -> None:
-        async for piece in self.stream.pieces():
+        async for piece in self.stream.chunks():
             self.frames += parse(piece)
 
 
@@ -121,7 +121,7 @@ class Desk:
         self.valid = True
 
     async def open(self, user: str = "ann", start: Cursor | None = None, types: Iterable[str] = ()) -> Stream:
-        return await self.streams.open(user, start, Wanted(tuple(types)), self._still_valid)
+        return await self.streams.open(user, start, TypeFilter(tuple(types)), self._still_valid)
 
     async def follow(self, user: str = "ann", start: Cursor | None = None, types: Iterable[str] = ()) -> Follower:
         return Follower(await self.open(user, start, types))

@@ -16,8 +16,8 @@ from longtake import Database, migrate_up, open_database
 from longtake.engine import prune
 from longtake.engine.events import forgotten_until, read_events
 from longtake.services.live import streams as streams_module
-from longtake.services.live.cursors import Cursor, current_place
-from longtake.services.live.replay_buffer import Recent
+from longtake.services.live.event_log import Cursor, current_place
+from longtake.services.live.feed import ReplayBuffer
 from tests.live.stage import Desk, Follower, told
 from tests.wait import PATIENCE_SECONDS
 
@@ -47,7 +47,7 @@ class Story:
     def __init__(self, database: Database, remembered: int) -> None:
         self.database = database
         self.desk = Desk(database)
-        self.desk.feed._recent = Recent(remembered)
+        self.desk.feed._buffer = ReplayBuffer(remembered)
         self.log: list[tuple[Cursor, str, str]] = []
         self.places: list[Cursor] = []
         self.readers: list[tuple[Follower, str, Cursor]] = []
@@ -75,7 +75,7 @@ class Story:
     async def join(self, user: str, back: int) -> None:
         start = None if back == 0 else self.places[max(0, len(self.places) - back)]
         follower = await self.desk.follow(user, start)
-        self.readers.append((follower, user, follower.stream.reader.start))
+        self.readers.append((follower, user, follower.stream.subscriber.start))
 
     async def leave(self, _user: str, _many: int) -> None:
         if self.readers:
@@ -91,7 +91,7 @@ class Story:
     async def check(self, follower: Follower, user: str, start: Cursor, *, all_of_it: bool) -> None:
         expected = [name for cursor, whose, name in self.log if whose == user and cursor > start]
         forgotten = await self.database.read(forgotten_until)
-        if all_of_it and follower.stream.reader.ended is None:
+        if all_of_it and follower.stream.subscriber.ended is None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PATIENCE_SECONDS):
                     await follower.until(lambda one: len(one.subjects) >= len(expected) or one.done.done())
@@ -100,7 +100,7 @@ class Story:
         if follower.done.done():
             assert follower.frames[-1].event == "reset"
             # Also who was ahead of the feed, when the feed itself has missed something.
-            assert min(start, follower.stream.reader.since) < forgotten, "nobody is sent away without need"
+            assert min(start, follower.stream.subscriber.since) < forgotten, "nobody is sent away without need"
         elif all_of_it:
             assert got == expected
 
@@ -126,7 +126,7 @@ async def tell_the_story(database: Database, remembered: int, happened: list[tup
     for follower, user, start in story.readers:
         await story.check(follower, user, start, all_of_it=True)
         await follower.close()
-    assert story.desk.feed.readers == 0
+    assert story.desk.feed.subscriber_count == 0
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])

@@ -13,8 +13,8 @@ from longtake.engine.events import is_held_up
 from longtake.services.live import feed as feed_module
 from longtake.services.live import streams as streams_module
 from longtake.services.live import subscriber as reader_module
-from longtake.services.live.cursors import current_place, read_cursor
-from longtake.services.live.replay_buffer import Recent
+from longtake.services.live.event_log import current_place, read_cursor
+from longtake.services.live.feed import ReplayBuffer
 from longtake.services.live.streams import StreamLimits
 from tests.live.stage import Desk, tell, told
 from tests.wait import until
@@ -103,12 +103,12 @@ async def test_a_reader_goes_on_where_it_was_from_memory_and_from_the_log(databa
         ids = [one.data["cursor"] for one in watching.frames if "subject" in one.data]
         place = read_cursor(ids[0])
         remembered = await desk.open("ann", place)
-        assert [one.cursor for one in remembered.reader.missed or ()] == [read_cursor(one) for one in ids[1:]]
+        assert [one.cursor for one in remembered.subscriber.missed or ()] == [read_cursor(one) for one in ids[1:]]
         remembered.close()
-        desk.feed._recent = Recent(0)
-        desk.feed._recent.begin(desk.feed.place)
+        desk.feed._buffer = ReplayBuffer(0)
+        desk.feed._buffer.restart(desk.feed.place)
         asked = await desk.open("ann", place)
-        assert asked.reader.missed is None
+        assert asked.subscriber.missed is None
         asked.close()
         again = await desk.follow("ann", place)
         await again.until_subjects("two", "three")
@@ -127,7 +127,7 @@ async def test_events_that_come_while_a_reader_catches_up_are_told_once(
     expected = [str(number) for number in range(60)]
     await told(database, *expected[:30])
     desk = Desk(database)
-    desk.feed._recent = Recent(remembered)
+    desk.feed._buffer = ReplayBuffer(remembered)
 
     async def write() -> None:
         for name in expected[30:]:
@@ -167,7 +167,7 @@ async def test_one_look_at_the_log_serves_all_readers(database: Database, monkey
     await desk.feed.round()
     for follower in followers:
         await follower.until_subjects("one")
-    assert asked == ["read_round"]
+    assert asked == ["read_page"]
     for follower in followers:
         await follower.close()
 
@@ -178,7 +178,7 @@ async def test_without_readers_nothing_is_asked(database: Database, monkeypatch:
     desk = Desk(database)
     async with desk.feed.running():
         follower = await desk.follow("ann")
-        await until(lambda: asked.count("read_round") >= 3)
+        await until(lambda: asked.count("read_page") >= 3)
         await follower.close()
         # A look that was under way may still end.
         await asyncio.sleep(0.1)
@@ -225,7 +225,7 @@ async def test_a_reader_who_is_too_slow_is_dropped_and_goes_on_without_loss(
 ) -> None:
     monkeypatch.setattr(reader_module, "MOST_WAITING", 5)
     desk = Desk(database)
-    slow = (await desk.open()).pieces()
+    slow = (await desk.open()).chunks()
     taken = [await anext(slow)]
     expected = [str(number) for number in range(12)]
     for name in expected:
@@ -250,8 +250,8 @@ async def test_a_slow_reader_holds_nobody_else_up(database: Database, monkeypatc
         await told(database, name)
         await desk.feed.round()
         await quick.until(lambda one, n=number: len(one.subjects) > n)  # type: ignore[misc]
-    assert stuck.reader.ended == "TOO_SLOW"
-    assert stuck.reader.take() == b"", "what waited is let go of"
+    assert stuck.subscriber.ended == "TOO_SLOW"
+    assert stuck.subscriber.take() == b"", "what waited is let go of"
     assert quick.subjects == expected
     stuck.close()
     await quick.close()

@@ -13,13 +13,13 @@ from longtake.engine import prune
 from longtake.engine.events import forgotten_until, read_events
 from longtake.engine.tables import events
 from longtake.services.live import streams as streams_module
-from longtake.services.live.cursors import current_place
+from longtake.services.live.event_log import current_place
 from tests.engine.stage import execute
 from tests.live.stage import Desk, Follower, told
 
 if TYPE_CHECKING:
     from longtake import Transaction
-    from longtake.services.live.cursors import Cursor
+    from longtake.services.live.event_log import Cursor
     from tests.databases import StoppedClock
 
 WEEK = timedelta(days=7, seconds=1).total_seconds()
@@ -89,7 +89,7 @@ async def test_what_is_forgotten_while_a_reader_catches_up_is_noticed(
     clock.advance(WEEK)
     desk = Desk(stopped_database)
     stream = await desk.open("ann", start)
-    pieces = stream.pieces()
+    pieces = stream.chunks()
     got = [await anext(pieces), await anext(pieces)]
     forget_old(stopped_database)
     got += [piece async for piece in pieces]

@@ -62,7 +62,7 @@ async def test_the_alert_is_resolved_although_its_last_reader_has_left(postgresq
         with psycopg.connect(postgresql_url) as blocker:
             blocker.execute("SELECT pg_current_xact_id()")
             await told(database, "one", settled=False)
-            await until(lambda: desk.feed._held_up._since is not None)
+            await until(lambda: desk.feed._alert._since is not None)
             clock.advance(PATIENCE_SECONDS + 1)
             await until_alerts(database, 1)
             await follower.close()

@@ -8,7 +8,7 @@ import pytest
 
 from longtake import Database
 from longtake.errors import DatabaseUnavailable, TooManyStreams
-from longtake.services.live.cursors import current_place, read_cursor
+from longtake.services.live.event_log import current_place, read_cursor
 from longtake.services.live.streams import StreamLimits
 from tests.live.stage import Desk, told
 
@@ -18,7 +18,7 @@ async def test_heartbeats_come_and_move_the_cursor_on(database: Database) -> Non
     async with desk.feed.running():
         follower = await desk.follow("ann", types=["asset.*"])
         await told(database, "not wanted here")
-        start = follower.stream.reader.start
+        start = follower.stream.subscriber.start
         await follower.until(lambda one: read_cursor(one.cursor if one.frames else "0.0") > start)
         assert {frame.event for frame in follower.frames} == {"ready", "heartbeat"}
         place = read_cursor(follower.cursor)
@@ -75,7 +75,7 @@ async def test_who_missed_something_while_the_database_is_away_is_told_to_come_a
 async def test_a_server_that_stops_says_so_to_all_and_to_who_comes_then(database: Database) -> None:
     desk = Desk(database)
     followers = [await desk.follow(user) for user in ("ann", "bob")]
-    desk.feed.farewell()
+    desk.feed.stop()
     followers.append(await desk.follow("eve"))
     for follower in followers:
         await follower.until(lambda one: one.done.done())
@@ -97,17 +97,17 @@ async def test_more_streams_than_allowed_are_refused_until_one_is_closed(
     kept[0].close()
     (await desk.open()).close()
     kept[1].close()
-    assert desk.feed.readers == 0
+    assert desk.feed.subscriber_count == 0
 
 
 async def test_a_connection_that_takes_nothing_more_is_hung_up(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longtake.services.live.subscriber.FAREWELL_SECONDS", 0.05)
+    monkeypatch.setattr("longtake.services.live.subscriber.LAST_FRAME_SECONDS", 0.05)
     desk = Desk(database)
     stuck = await desk.open()
     hung_up = asyncio.Event()
-    stuck.reader.hang_up = hung_up.set
-    desk.feed.farewell()
+    stuck.subscriber.hang_up = hung_up.set
+    desk.feed.stop()
     await asyncio.wait_for(hung_up.wait(), 10)
     stuck.close()

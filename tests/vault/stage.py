@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
-from longtake.services.vault.root import RootSecret
+from longtake.services.vault.root_secret import RootSecret
 from longtake.services.vault.vault import Vault, secrets
 from longtake.settings import Settings
 

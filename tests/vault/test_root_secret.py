@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake.errors import SecretFileUnusable
-from longtake.services.vault.root import RootSecret
+from longtake.services.vault.root_secret import RootSecret
 from longtake.settings import Settings
 from tests.wait import PATIENCE_SECONDS
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DERIVE = (
-    "import sys, time; from pathlib import Path; from longtake.services.vault.root import RootSecret;"
+    "import sys, time; from pathlib import Path; from longtake.services.vault.root_secret import RootSecret;"
     "root = RootSecret('', Path(sys.argv[1])); print('ready', flush=True); sys.stdin.readline();"
     "print(root.derive('tokens').hex())"
 )
@@ -128,7 +128,7 @@ def test_whoever_loses_the_race_takes_the_winners(tmp_path: Path, monkeypatch: p
     expected = winner.derive("tokens")
     from pathlib import Path as AnyPath
 
-    from longtake.services.vault.root import read_or_make
+    from longtake.services.vault.root_secret import read_or_make
 
     looked: list[bool] = []
     exists = AnyPath.exists

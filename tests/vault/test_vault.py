@@ -8,8 +8,7 @@ import pytest
 from sqlalchemy import update
 
 from longtake.errors import NotFound, VaultKeyWrong
-from longtake.services.vault.seal import SealingKey
-from longtake.services.vault.vault import secrets
+from longtake.services.vault.vault import SealingKey, secrets
 from tests.vault.stage import CANARY, rows, vault_of
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from longtake.engine.events import append_event
 from longtake.engine.tables import events, jobs
 from longtake.services.vault.vault import Vault
 from longtake.services.webhooks.deliveries import list_deliveries
-from longtake.services.webhooks.delivery import WEBHOOK_LANE, Delivering
 from longtake.services.webhooks.dispatcher import Dispatcher
 from longtake.services.webhooks.endpoints import get_endpoint
+from longtake.services.webhooks.jobs import WEBHOOK_LANE, WebhookSender
 from longtake.services.webhooks.service import Webhooks
 from longtake.services.webhooks.tables import webhook_deliveries
 from tests.engine.stage import claim_lane, finish, hire, until_read, until_readable
@@ -48,7 +48,7 @@ class Stage:
         self.clock = clock or SystemClock()
         self.client = client or HttpClient(allowed_addresses=["loopback"])
         self.vault = Vault(lambda: [KEY])
-        self.delivering = Delivering(database, self.client, self.vault, self.clock)
+        self.delivering = WebhookSender(database, self.client, self.vault, self.clock)
         self.engine = Engine(database, [self.delivering.kind()], [WEBHOOK_LANE])
         self.webhooks = Webhooks(database, lambda: self.engine, self.client, self.vault, self.clock)
         self.dispatcher = Dispatcher(database, lambda: self.engine)

@@ -14,16 +14,16 @@ from longtake.adapters.net import HttpClient
 from longtake.engine.control import request_cancel
 from longtake.engine.verdicts import judge_crash
 from longtake.errors import VaultKeyWrong
-from longtake.services.webhooks.delivery import WAITS
 from longtake.services.webhooks.delivery_limits import (
     LONGEST_SECONDS,
     MOST_AT_ONCE,
     MOST_OF_A_USER,
     MOST_TO_SILENT,
     SHORTEST_SECONDS,
-    Line,
+    DeliveryLimits,
 )
 from longtake.services.webhooks.endpoints import delete_endpoint
+from longtake.services.webhooks.jobs import WAITS
 from tests.databases import StoppedClock
 from tests.engine.stage import execute, finish
 from tests.net.servers import Behaviour, Names, answer, hanging_up, redirecting, saying, silent
@@ -155,7 +155,7 @@ async def test_everything_else_is_a_failure_that_is_tried_again(
 
 
 async def test_a_server_that_does_not_answer_is_left_in_time(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("longtake.services.webhooks.delivery.CALL_SECONDS", 0.3)
+    monkeypatch.setattr("longtake.services.webhooks.jobs.CALL_SECONDS", 0.3)
     stage.answers(silent)
     _endpoint, outcome, delivery = await deliver(stage)
     assert isinstance(outcome, Retry)
@@ -334,17 +334,17 @@ async def test_somebody_with_many_silent_receivers_holds_up_nobody_else(still: S
 async def test_a_receiver_that_left_a_try_without_an_answer_gets_fewer(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longtake.services.webhooks.delivery.CALL_SECONDS", 0.3)
+    monkeypatch.setattr("longtake.services.webhooks.jobs.CALL_SECONDS", 0.3)
     stage.answers(silent)
     endpoint, _outcome, _delivery = await deliver(stage)
-    line = stage.delivering._line
-    entered = [line.enter(endpoint["id"], "ann") is None for _number in range(MOST_AT_ONCE)]
+    limits = stage.delivering._limits
+    entered = [limits.enter(endpoint["id"], "ann") is None for _number in range(MOST_AT_ONCE)]
     assert entered.count(True) == MOST_TO_SILENT
     # There is room for the same user's others, and for all of it again after an answer.
-    assert line.enter("another", "ann") is None
-    line.leave(endpoint["id"], "ann", 0.1, answered=True)
-    assert line.enter(endpoint["id"], "ann") is None
-    assert line.enter(endpoint["id"], "ann") is None
+    assert limits.enter("another", "ann") is None
+    limits.leave(endpoint["id"], "ann", 0.1, answered=True)
+    assert limits.enter(endpoint["id"], "ann") is None
+    assert limits.enter(endpoint["id"], "ann") is None
 
 
 async def test_waiting_in_line_costs_no_try(still: Stage, clock: StoppedClock) -> None:
@@ -352,46 +352,46 @@ async def test_waiting_in_line_costs_no_try(still: Stage, clock: StoppedClock) -
     still.answers(saying(answer(500)))
     endpoint, _outcome, delivery = await deliver(still)
     clock.advance(WAITS[0])
-    line = still.delivering._line
+    limits = still.delivering._limits
     for _number in range(MOST_AT_ONCE):
-        assert line.enter(endpoint["id"], "ann") is None
+        assert limits.enter(endpoint["id"], "ann") is None
     assert isinstance(await still.try_once(), Snooze)
     for _number in range(MOST_AT_ONCE):
-        line.leave(endpoint["id"], "ann", 1.0)
+        limits.leave(endpoint["id"], "ann", 1.0)
     clock.advance(LONGEST_SECONDS)
     await still.try_once()
     assert await still.wait_of(delivery["id"]) == pytest.approx(WAITS[1])
 
 
-def test_the_longer_the_line_the_longer_the_wait() -> None:
-    line = Line(StoppedClock())
+def test_the_more_deliveries_wait_the_longer_the_wait() -> None:
+    limits = DeliveryLimits(StoppedClock())
     for _number in range(MOST_AT_ONCE):
-        assert line.enter("a", "ann") is None
-    assert line.enter("b", "bob") is None
-    waits = [line.enter("a", "ann") or 0.0 for _number in range(1000)]
+        assert limits.enter("a", "ann") is None
+    assert limits.enter("b", "bob") is None
+    waits = [limits.enter("a", "ann") or 0.0 for _number in range(1000)]
     assert waits == sorted(waits)
     assert (waits[0], waits[99], waits[-1]) == (0.5, 12.5, LONGEST_SECONDS)
     for _number in range(MOST_AT_ONCE - 1):
-        line.leave("a", "ann", 0.01)
+        limits.leave("a", "ann", 0.01)
     for _number in range(1, MOST_AT_ONCE):
-        assert line.enter("a", "ann") is None
+        assert limits.enter("a", "ann") is None
     # The receiver is fast: the rest come sooner.
-    assert 10 < (line.enter("a", "ann") or 0.0) < 40
+    assert 10 < (limits.enter("a", "ann") or 0.0) < 40
     for _number in range(MOST_AT_ONCE):
-        line.leave("a", "ann", 0.01)
-    assert line.enter("a", "ann") is None
+        limits.leave("a", "ann", 0.01)
+    assert limits.enter("a", "ann") is None
 
 
 def test_those_who_waited_and_went_elsewhere_are_not_waited_for() -> None:
-    """Another process may have let them in: a line that is never empty must not remember them for ever."""
+    """Another process may have sent them: an estimate that never reaches zero must not remember them for ever."""
     clock = StoppedClock()
-    line = Line(clock)
+    limits = DeliveryLimits(clock)
     for _number in range(MOST_AT_ONCE):
-        assert line.enter("a", "ann") is None
+        assert limits.enter("a", "ann") is None
     for _number in range(1000):
-        line.enter("a", "ann")
+        limits.enter("a", "ann")
     clock.advance(LONGEST_SECONDS)
-    assert line.enter("a", "ann") == SHORTEST_SECONDS
+    assert limits.enter("a", "ann") == SHORTEST_SECONDS
 
 
 async def test_a_secret_that_cannot_be_opened_is_our_trouble(stage: Stage) -> None:

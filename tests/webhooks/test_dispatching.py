@@ -303,7 +303,7 @@ async def test_an_endpoint_that_commits_late_gets_what_follows_its_commit(postgr
 
 
 async def test_it_wakes_when_something_is_told(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("longtake.services.webhooks.dispatcher.ROUND_SECONDS", 3600.0)
+    monkeypatch.setattr("longtake.services.webhooks.dispatcher.POLL_SECONDS", 3600.0)
     mine = await stage.create()
     async with stage.dispatcher.running():
         for number in range(1, 4):
@@ -314,7 +314,7 @@ async def test_it_wakes_when_something_is_told(stage: Stage, monkeypatch: pytest
 async def test_what_an_open_transaction_held_up_is_sent_soon_after_it_has_ended(
     postgresql_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatcher, "ROUND_SECONDS", 3600.0)
+    monkeypatch.setattr(dispatcher, "POLL_SECONDS", 3600.0)
     database = open_database(postgresql_url)
     async with Stage(database).open() as stage:
         mine = await stage.create()
@@ -323,14 +323,14 @@ async def test_what_an_open_transaction_held_up_is_sent_soon_after_it_has_ended(
                 older.execute("SELECT pg_current_xact_id()")
                 await stage.tell("task.completed", settled=False)
                 # Nothing else is told: only looking again finds it.
-                await until_read(database, dispatcher.is_waited_for, bool)
+                await until_read(database, dispatcher.is_stalled, bool)
                 assert await stage.deliveries(mine["id"]) == []
             await stage.until_delivered(mine["id"], 1)
     database.close()
 
 
 async def test_it_goes_on_after_the_database_failed_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("longtake.services.webhooks.dispatcher.ROUND_SECONDS", 0.05)
+    monkeypatch.setattr("longtake.services.webhooks.dispatcher.POLL_SECONDS", 0.05)
     mine = await stage.create()
     await stage.database.run(execute, "ALTER TABLE webhook_cursor RENAME TO elsewhere")
     await stage.tell("task.completed")

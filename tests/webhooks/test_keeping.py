@@ -12,7 +12,7 @@ from standardwebhooks import Webhook
 from longtake.errors import VaultKeyWrong
 from longtake.server.operator.secrets import secrets_rotate
 from longtake.services.vault.vault import Vault
-from longtake.services.webhooks.retention import prune_kind, prune_page
+from longtake.services.webhooks.jobs import prune_kind, prune_page
 from tests.webhooks.stage import KEY, Stage
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ async def test_old_deliveries_are_removed_unless_they_are_still_to_be_made(stage
 
 
 async def test_pages_are_removed_until_nothing_old_is_left(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("longtake.services.webhooks.retention.PAGE", 2)
+    monkeypatch.setattr("longtake.services.webhooks.jobs.PRUNE_PAGE", 2)
     mine = await stage.create()
     await stage.tell(*["task.completed"] * 5)
     await stage.dispatcher.round()

@@ -9,8 +9,8 @@ import pytest
 
 from longtake import Done, Fail, Retry
 from longtake.errors import StateConflict
-from longtake.services.webhooks.delivery import WAITS
 from longtake.services.webhooks.endpoints import MOST_ENDPOINTS
+from longtake.services.webhooks.jobs import WAITS
 from longtake.services.webhooks.routes import build_routes
 from tests.net.servers import answer, saying
 from tests.web_client import Answer, Client

@@ -102,7 +102,7 @@ def _on_database(settings: Settings, ownership: FileOwnership | None) -> Iterato
     from longtake.logs import configure_logs
     from longtake.server.open_database import open_for_command
     from longtake.server.operator import perform
-    from longtake.services.vault.root import RootSecret
+    from longtake.services.vault.root_secret import RootSecret
     from longtake.services.vault.vault import Vault
 
     configure_logs("human", "warning")

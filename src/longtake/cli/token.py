@@ -41,15 +41,15 @@ def make_token(settings: "Settings", user: str, role: str, hours: float) -> str:
 
     from longtake.clock import SystemClock
     from longtake.errors import TokensElsewhere
-    from longtake.services.accounts.own_tokens import Expected, mint, token_secret
-    from longtake.services.vault.root import RootSecret
+    from longtake.services.accounts.own_tokens import ExpectedClaims, mint, token_secret
+    from longtake.services.vault.root_secret import RootSecret
 
     if settings.jwt_jwks:
         raise TokensElsewhere("Tokens are signed by the issuer whose keys LONGTAKE_JWT_JWKS names.")
     root = RootSecret.of(settings)
     return mint(
         token_secret(settings, lambda: root.derive("tokens")),
-        Expected(settings.jwt_issuer, settings.jwt_audience),
+        ExpectedClaims(settings.jwt_issuer, settings.jwt_audience),
         user_id=user,
         role=role,
         now=SystemClock().now(),

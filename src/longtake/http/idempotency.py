@@ -1,7 +1,7 @@
-"""Idempotency keys: the same request again gets the first answer again, and nothing is done twice.
+"""Idempotency keys: a repeated request gets the first answer again, and nothing is done twice.
 
-The answer is kept in the transaction that does the work, so there is no moment in which one exists without the other.
-Refusals are not kept: they wrote nothing, and the caller may mend the request and use the same key.
+The answer is stored in the transaction that does the work, so that neither exists without the other. Refusals are not
+stored: they wrote nothing, and the caller may fix the request and use the same key.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from longtake.engine.tables import metadata
 from longtake.errors import IdempotencyKeyInUse, IdempotencyKeyReused, InvalidIdempotencyKey
 
 KEY_LIMIT = 255
-#: Promised are 24 hours; a day more for clocks and weekends costs little.
+#: We promise 24 hours, and keep answers for one day more.
 KEPT_SECONDS = 2 * 86_400.0
 
 idempotency_keys = Table(
@@ -61,7 +61,7 @@ class Keyed:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was, or is, answered."""
+    """The answer to a request, new or repeated."""
 
     status: int
     body: dict[str, Any]
@@ -69,17 +69,17 @@ class Answer:
 
 
 def keyed(user_id: str, route: str, key: str | None, body: Any) -> Keyed | None:
-    """Return the checked key; None when the caller gave none."""
+    """Return the validated key; None when the caller sent none."""
     if key is None:
         return None
     if not 0 < len(key) <= KEY_LIMIT or not key.isprintable() or not key.isascii():
-        raise InvalidIdempotencyKey(f"An Idempotency-Key has 1 to {KEY_LIMIT} visible ASCII characters.")
+        raise InvalidIdempotencyKey(f"An Idempotency-Key must have 1 to {KEY_LIMIT} visible ASCII characters.")
     digest = hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).hexdigest()
     return Keyed(user_id, route, key, digest)
 
 
 def once(tx: Transaction, wanted: Keyed | None, work: Callable[[], Answer]) -> Answer:
-    """Do the work, or give the answer that was given when it was done."""
+    """Do the work and return its answer; for a repeated request, return the stored answer."""
     if wanted is None:
         return work()
     _lock(tx, wanted)
@@ -94,16 +94,16 @@ def once(tx: Transaction, wanted: Keyed | None, work: Callable[[], Answer]) -> A
 
 
 def forget_old_keys(tx: Transaction) -> int:
-    """Remove keys nobody can rely on any more."""
+    """Delete keys older than we promise to keep them; return how many."""
     old = delete(idempotency_keys).where(idempotency_keys.c.created_at < later(-KEPT_SECONDS))
     return tx.execute(old).rowcount
 
 
 def _lock(tx: Transaction, wanted: Keyed) -> None:
-    """Let one request with this key at a time pass. SQLite's one writer is a lock already."""
+    """Allow one request at a time with this key. SQLite has one writer at a time anyway."""
     if tx.dialect != POSTGRESQL:
         return
     name = f"{wanted.route} {wanted.key} {wanted.user_id}"
     [(free,)] = tx.sql("SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))", (name,))
     if not free:
-        raise IdempotencyKeyInUse("The first request with this Idempotency-Key is still being worked on.")
+        raise IdempotencyKeyInUse("The first request with this Idempotency-Key is still running.")

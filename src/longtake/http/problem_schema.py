@@ -1,4 +1,4 @@
-"""How problems look in the description of the routes, so that /openapi.json says what each can answer, and why.
+"""Problems as /openapi.json describes them, so that each route documents its errors.
 
 ``@router.get("…", responses=problems(*CALLER, "NOT_FOUND"))``
 """
@@ -12,18 +12,18 @@ from pydantic import BaseModel, ConfigDict, Field
 MEDIA_TYPE = "application/problem+json"
 _ID = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
 
-#: Status of each code that a route can answer with, and a sentence as it may stand in `detail`.
+#: The status of each code that a route can answer with, and an example of its `detail`.
 PROBLEMS: dict[str, tuple[int, str]] = {
     "JSON_INVALID": (400, "The body is not JSON: Expecting value at character 12."),
-    "UNAUTHORIZED": (401, "This needs a token or an API key."),
+    "UNAUTHORIZED": (401, "This request needs a token or an API key."),
     "INTERNAL_SECRET_REFUSED": (401, "X-Internal-Secret is not the secret of this server."),
     "INSUFFICIENT_CREDITS": (402, "This costs 30 credits; 12 are available."),
-    "FORBIDDEN": (403, "This needs the scope 'generate', which your token or key does not have."),
+    "FORBIDDEN": (403, "This request needs the scope 'generate', which your token or key does not have."),
     "LINK_INVALID": (403, "This link has expired."),
     "NOT_FOUND": (404, f"There is no task {_ID}."),
     "ACTION_UNKNOWN": (404, "There is no action 'jobs.lst'."),
     "STATE_CONFLICT": (409, f"The task {_ID} is already completed and cannot be cancelled."),
-    "IDEMPOTENCY_KEY_IN_USE": (409, "The first request with this Idempotency-Key is still being worked on."),
+    "IDEMPOTENCY_KEY_IN_USE": (409, "The first request with this Idempotency-Key is still running."),
     "ASSET_GONE": (410, f"The file of the asset {_ID} is missing from the storage."),
     "BODY_TOO_LARGE": (413, "The body is larger than 1,000,000 bytes."),
     "OBJECT_TOO_LARGE": (413, "The file has more than 20,000,000 bytes."),
@@ -33,9 +33,9 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "ADDRESS_REFUSED": (422, "10.0.0.8 is at 10.0.0.8, which is not an address of the public internet."),
     "ACTION_ARGUMENT_INVALID": (422, "limit: must be at most 500."),
     "AMOUNT_INVALID": (422, "The amount must be 1 to 1,000,000,000,000 credits."),
-    "CURSOR_INVALID": (422, "before is not a cursor that a list here has given."),
+    "CURSOR_INVALID": (422, "Invalid cursor in before. Pass back `next` unchanged."),
     "DEFINITION_INVALID": (422, "burst needs rate_count and rate_seconds."),
-    "IDEMPOTENCY_KEY_INVALID": (422, "An Idempotency-Key has 1 to 255 visible ASCII characters."),
+    "IDEMPOTENCY_KEY_INVALID": (422, "An Idempotency-Key must have 1 to 255 visible ASCII characters."),
     "IDEMPOTENCY_KEY_REUSED": (422, "This Idempotency-Key was used with another request."),
     "MEDIA_REFUSED": (422, "The body is no image of a supported type; its Content-Type says 'image/png'."),
     "MODEL_UNKNOWN": (422, "There is no model 'nano-bananna'."),
@@ -52,7 +52,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "IMPORTS_TOO_MANY": (429, "This user has 1,000 unfinished imports; wait until some have ended."),
     "PROCESSINGS_TOO_MANY": (429, "3 requests process the queue in this server already."),
     "RATE_LIMITED": (429, "You have sent too many requests."),
-    "STREAMS_TOO_MANY": (429, "Too many streams of events are open."),
+    "STREAMS_TOO_MANY": (429, "You have too many event streams open."),
     "TASKS_TOO_MANY": (429, "This user has 500 unfinished tasks already. Wait until some have ended."),
     "DATABASE_UNAVAILABLE": (503, "The database cannot be reached."),
     "NOT_READY": (503, "Not ready: database: the database did not answer within 2 s."),
@@ -61,9 +61,9 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "STORAGE_UNAVAILABLE": (503, "The storage cannot be used now."),
 }
 
-#: What every route can answer that asks who calls.
+#: The problems of every route that authenticates its caller.
 CALLER = ("UNAUTHORIZED", "FORBIDDEN", "RATE_LIMITED", "DATABASE_UNAVAILABLE")
-#: What every route can answer that reads a JSON body.
+#: The problems of every route that reads a JSON body.
 BODY = ("JSON_INVALID", "BODY_TOO_LARGE", "CONTENT_TYPE_UNSUPPORTED", "REQUEST_INVALID")
 
 
@@ -90,7 +90,7 @@ class Problem(BaseModel):
 
 
 def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """Return what FastAPI wants to know about the problems a route can answer with, by status."""
+    """Return the `responses` of a route that can answer with these problems, by status."""
     by_status: dict[int, list[str]] = defaultdict(list)
     for code in codes:
         by_status[PROBLEMS[code][0]].append(code)
@@ -106,12 +106,12 @@ def _response(codes: list[str]) -> dict[str, Any]:
 
 
 def example(code: str) -> dict[str, Any]:
-    """Return a problem of this code as it may look."""
+    """Return an example of a problem with this code."""
     status, detail = PROBLEMS[code]
     title = _TITLES.get(status) or HTTPStatus(status).phrase
     shown = {"type": "about:blank", "title": title, "status": status, "code": code, "detail": detail}
     return {**shown, "request_id": _ID}
 
 
-#: The words of RFC 9110, also where a Python is older than it.
+#: The titles of RFC 9110, which older versions of Python do not have.
 _TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}

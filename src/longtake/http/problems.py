@@ -1,11 +1,13 @@
-"""Errors over HTTP: RFC 9457 problems with a stable `code`, a sentence, what to do next, and the request's id."""
+"""Errors over HTTP: RFC 9457 problems with a stable `code`, a sentence, a hint, and the request's id."""
 
 import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
 import structlog
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
@@ -65,12 +67,13 @@ from longtake.errors import (
 )
 from longtake.http.strict_json import AmbiguousJson
 from longtake.logs import log_context
+from longtake.redaction import names_a_secret
 
 log = structlog.get_logger(__name__)
 
 RETRY_AFTER_SECONDS = 5
 
-#: Status of each error; the nearest class in its family tree counts.
+#: HTTP status of each error class; subclasses without one inherit it.
 STATUSES: dict[type[LongtakeError], int] = {
     UnknownAction: 404,
     InvalidActionArgument: 422,
@@ -124,7 +127,7 @@ STATUSES: dict[type[LongtakeError], int] = {
     LongtakeError: 500,
 }
 
-#: What only HTTP can go wrong: code, status and title.
+#: Problems that only occur over HTTP: the status and title of each code.
 HTTP_PROBLEMS = {
     "JSON_INVALID": (400, "Bad Request"),
     "ROUTE_UNKNOWN": (404, "Not Found"),
@@ -154,7 +157,7 @@ TITLES = {
 
 
 class HttpProblem(Exception):
-    """Something only HTTP can get wrong; `code` is one of HTTP_PROBLEMS."""
+    """A problem that only occurs over HTTP; `code` is one of HTTP_PROBLEMS."""
 
     def __init__(self, code: str, detail: str, hint: str = "", headers: dict[str, str] | None = None) -> None:
         super().__init__(detail)
@@ -164,7 +167,7 @@ class HttpProblem(Exception):
         self.headers = headers
 
     def response(self) -> Response:
-        """The problem as it is sent."""
+        """Return the problem as a response."""
         status, title = HTTP_PROBLEMS[self.code]
         return problem(status, title, self.code, self.detail, self.hint, headers=self.headers)
 
@@ -179,7 +182,7 @@ def problem(
     headers: dict[str, str] | None = None,
     **members: Any,
 ) -> Response:
-    """Build the response; `members` are further facts about this problem."""
+    """Return a problem response; `members` are additional members of the problem."""
     body = {"type": "about:blank", "title": title, "status": status, "code": code, "detail": detail}
     if hint:
         body["hint"] = hint
@@ -188,19 +191,18 @@ def problem(
 
 
 def error_response(error: LongtakeError) -> Response:
-    """Answer with one of Longtake's own errors."""
+    """Return the problem response of an error."""
     status = next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
-    detail = told(error)
+    detail = public_message(error)
     if detail != error.message:
         log.warning("the database refused", action="request", code=error.code, error=error.message)
     return problem(status, TITLES[status], error.code, detail, error.hint, headers=_headers(error), **error.facts)
 
 
-def told(error: LongtakeError) -> str:
-    """Return what callers hear of an error.
+def public_message(error: LongtakeError) -> str:
+    """Return the message of an error without what the database driver said.
 
-    What a database's driver said stands in brackets after our sentence. It may name hosts, roles and files: that is
-    for the log of those who run this server.
+    The driver's text follows our sentence in brackets. It may name hosts, roles and files, and belongs only in the log.
     """
     sentence, bracket, _driver = error.message.partition(". (")
     return f"{sentence}." if bracket and isinstance(error, DatabaseError) else error.message
@@ -215,7 +217,7 @@ def _headers(error: LongtakeError) -> dict[str, str]:
 
 
 def install_handlers(app: FastAPI) -> None:
-    """Turn every error that leaves a route into a problem."""
+    """Turn every error that leaves a route into a problem response."""
 
     async def ours(_request: Request, error: Exception) -> Response:
         assert isinstance(error, LongtakeError)  # noqa: S101 - registered for nothing else
@@ -232,14 +234,20 @@ def install_handlers(app: FastAPI) -> None:
     async def unexpected(_request: Request, _error: Exception) -> Response:
         return unexpected_problem().response()
 
+    async def invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for nothing else
+        elsewhere = _literal_path_problem(request)
+        return validation_response(error) if elsewhere is None else elsewhere.response()
+
     app.add_exception_handler(LongtakeError, ours)
     app.add_exception_handler(HttpProblem, of_http)
     app.add_exception_handler(HTTPException, of_routing)
+    app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(Exception, unexpected)
 
 
 def unexpected_problem() -> HttpProblem:
-    """What a caller hears of a bug: nothing but where to look."""
+    """Return the problem for a bug: it reveals nothing but where to look."""
     return HttpProblem(
         "INTERNAL_ERROR",
         "Something went wrong that should not have.",
@@ -250,7 +258,7 @@ def unexpected_problem() -> HttpProblem:
 def _routing_problem(request: Request, error: HTTPException) -> HttpProblem:
     path = request.url.path[:200]
     if isinstance(error.__cause__, HttpProblem):
-        # Raised while the body was read; FastAPI wraps whatever happens there.
+        # Raised while the body was read; FastAPI wraps all errors there.
         return error.__cause__
     if isinstance(error.__cause__, AmbiguousJson):
         return HttpProblem("JSON_INVALID", f"The body {error.__cause__}.")
@@ -259,13 +267,13 @@ def _routing_problem(request: Request, error: HTTPException) -> HttpProblem:
     if error.status_code == HTTP_PROBLEMS["METHOD_NOT_ALLOWED"][0]:
         return _not_allowed(request, _allowed(request))
     if error.status_code == HTTP_PROBLEMS["ROUTE_UNKNOWN"][0]:
-        return HttpProblem("ROUTE_UNKNOWN", f"There is nothing at {path}.", "/openapi.json lists what there is.")
+        return HttpProblem("ROUTE_UNKNOWN", f"There is nothing at {path}.", "/openapi.json lists all routes.")
     log.error("unforeseen HTTP error", status=error.status_code, error=str(error.detail))
     return unexpected_problem()
 
 
-def literal_path_problem(request: Request) -> HttpProblem | None:
-    """Return the problem of a request to `/v1/tasks/pending` with a method that only `/v1/tasks/{task_id}` takes."""
+def _literal_path_problem(request: Request) -> HttpProblem | None:
+    """Return the problem of a request to `/v1/tasks/pending` with a method that only `/v1/tasks/{task_id}` allows."""
     allowed = _methods_of_path(request)
     return _not_allowed(request, allowed) if allowed and request.method not in allowed else None
 
@@ -276,13 +284,13 @@ def _not_allowed(request: Request, allowed: list[str]) -> HttpProblem:
 
 
 def _methods_of_path(request: Request) -> list[str]:
-    """Return the methods of routes whose path is this one letter by letter."""
+    """Return the methods of routes whose path is exactly this one."""
     same = [route for route in request.app.routes if isinstance(route, APIRoute) and route.path == request.url.path]
     return sorted({method for route in same if route.include_in_schema for method in route.methods or ()})
 
 
 def _allowed(request: Request) -> list[str]:
-    """Return all methods of this path: routes know only their own."""
+    """Return all methods of this path; each route knows only its own."""
     methods = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
     # `/v1/tasks/pending` is a path of its own, though it fits where an id could stand.
     if literal := _methods_of_path(request):
@@ -293,3 +301,48 @@ def _allowed(request: Request) -> list[str]:
         for method in methods
         if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
     ]
+
+
+MOST_NAMED = 20
+LONGEST_NAME = 80
+_PLACES = {"body", "query", "path", "header", "cookie"}
+
+
+def validation_response(error: RequestValidationError) -> Response:
+    """Return the problem of a request that does not fit its route. It names fields, but never repeats their values."""
+    found = error.errors()
+    if any(details["type"] == "json_invalid" for details in found):
+        return HttpProblem("JSON_INVALID", f"The body is not JSON: {_json_reason(found)}.").response()
+    if any(details["loc"] == ("body",) and isinstance(details["input"], bytes) for details in found):
+        # FastAPI passes on the raw bytes when it does not read their Content-Type.
+        return HttpProblem(
+            "CONTENT_TYPE_UNSUPPORTED", "The body must be JSON.", "Send `Content-Type: application/json`."
+        ).response()
+    named = [{"field": _field(details["loc"]), "message": _message(details)} for details in found[:MOST_NAMED]]
+    status, title = HTTP_PROBLEMS["REQUEST_INVALID"]
+    sentence = "; ".join(f"{one['field']} {one['message']}" for one in named)
+    return problem(status, title, "REQUEST_INVALID", f"{sentence}.", errors=named)
+
+
+def _json_reason(found: Iterable[Mapping[str, Any]]) -> str:
+    details = next(details for details in found if details["type"] == "json_invalid")
+    return f"{details['ctx']['error']} at character {details['loc'][-1]}"
+
+
+def _field(location: tuple[str | int, ...]) -> str:
+    parts = location[1:] if location and location[0] in _PLACES else location
+    name = ".".join(str(part) for part in parts) or "the body"
+    return name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + "…"
+
+
+def _message(details: Mapping[str, Any]) -> str:
+    if details["type"] == "missing":
+        return "is missing"
+    if details["type"] == "extra_forbidden":
+        return "is not known"
+    if any(names_a_secret(str(part)) for part in details["loc"]):
+        return "is not valid"
+    if details["type"] == "value_error":
+        return str(details["ctx"]["error"])
+    message = str(details["msg"])
+    return f"is wrong: {message[0].lower()}{message[1:]}"[:500]

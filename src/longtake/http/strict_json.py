@@ -1,6 +1,6 @@
-"""JSON bodies that every reader understands alike: no name twice, no half characters in names, nothing but numbers.
+"""Strict JSON bodies: no duplicate names, no lone surrogates in names, no NaN or Infinity.
 
-``APIRouter(route_class=StrictRoute)`` reads the bodies of its routes so. What is refused is told as JSON_INVALID.
+``APIRouter(route_class=StrictRoute)`` reads the bodies of its routes this way and refuses others with JSON_INVALID.
 """
 
 import json
@@ -14,18 +14,18 @@ _SHOWN = 80
 
 
 class AmbiguousJson(ValueError):
-    """The body is JSON, or nearly, but two readers could take it for two things. Says what, after `The body`."""
+    """The body could mean different things to different parsers. The message continues `The body …`."""
 
 
 class StrictRoute(APIRoute):
-    """A route whose body is read strictly."""
+    """A route that reads its body strictly."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Hand FastAPI a request that reads its body our way."""
-        of_fastapi = super().get_route_handler()
+        """Return a handler that gives FastAPI a request with a strict `json()`."""
+        handle = super().get_route_handler()
 
         async def handler(request: Request) -> Response:
-            return await of_fastapi(_StrictRequest(request.scope, request.receive))
+            return await handle(_StrictRequest(request.scope, request.receive))
 
         return handler
 

@@ -29,7 +29,7 @@ from longtake.server.capabilities import Capabilities
 from longtake.services.alerts import Severity, raise_alert
 from longtake.services.provider_calls.lanes import try_lanes_again
 from longtake.services.vault.key_source import KeySource
-from longtake.services.vault.root import RootSecret
+from longtake.services.vault.root_secret import RootSecret
 from longtake.services.vault.vault import Vault
 from longtake.settings import Settings
 

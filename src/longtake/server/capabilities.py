@@ -54,9 +54,9 @@ from longtake.server.task_sources import TaskSources
 from longtake.services.assets import AssetLinks
 from longtake.services.live.feed import Feed
 from longtake.services.live.streams import StreamLimits, Streams
-from longtake.services.webhooks import retention as webhook_pruning
-from longtake.services.webhooks.delivery import WEBHOOK_LANE, Delivering
+from longtake.services.webhooks import jobs as webhook_pruning
 from longtake.services.webhooks.dispatcher import Dispatcher
+from longtake.services.webhooks.jobs import WEBHOOK_LANE, WebhookSender
 from longtake.settings import Settings
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Capabilities:
             LostSubmitHandler(context),
             DeadlineSweep(context),
             HealthCheck(context),
-            Delivering(database, self.client, self.vault, self.clock),
+            WebhookSender(database, self.client, self.vault, self.clock),
         )
         kinds = [one.kind() for one in handlers]
         pruning = webhook_pruning.prune_kind(database, self.settings.webhook_days)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from longtake.services.live.response import TRANSPORT
+from longtake.services.live.routes import TRANSPORT
 
 
 class HttpProtocol(HttpToolsProtocol):

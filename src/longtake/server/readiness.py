@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from longtake.db import Database, Transaction
 from longtake.errors import LongtakeError
-from longtake.http.problems import told
+from longtake.http.problems import public_message
 
 ANSWER_SECONDS = 2.0
 OK = "ok"
@@ -50,7 +50,7 @@ class Readiness:
         try:
             return await self._database.read(_version)
         except LongtakeError as error:
-            return f"!{told(error)}"
+            return f"!{public_message(error)}"
 
 
 def _version(tx: Transaction) -> str:

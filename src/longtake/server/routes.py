@@ -14,7 +14,7 @@ from longtake.http.problems import HTTP_PROBLEMS, HttpProblem, problem
 from longtake.server.operator import ACTIONS, perform
 from longtake.server.readiness import OK, Readiness
 from longtake.server.schemas import ACTION_ANSWER, ACTION_BODY, Alive, Ready
-from longtake.services.accounts.callers import ADMIN, OPERATE, Caller, Credentials, current_caller
+from longtake.services.accounts.current_caller import ADMIN, OPERATE, Caller, Credentials, current_caller
 from longtake.services.vault.vault import Vault
 
 _REFUSED = (

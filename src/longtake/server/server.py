@@ -89,7 +89,7 @@ async def _serve(application: Application, listener: socket.socket, *, with_work
             web = _web(application, generation, server, accounts, _worker_state(worker, stop))
             parts = [await stack.enter_async_context(_answering(web, listener))]
             # Before HTTP stops, which would wait for streams that never end by themselves.
-            stack.callback(feed.farewell)
+            stack.callback(feed.stop)
             write_server_file(folder, server)
             stack.callback(remove_server_file, folder, server)
             log.info("server started", action="start", url=server.url, database=application.database.dialect)

@@ -20,12 +20,12 @@ from longtake.db.dialects import NOW
 from longtake.http.paging import Cursor, write_cursor
 from longtake.http.problem_schema import CALLER, problems
 from longtake.server.snapshot_schemas import SnapshotAnswer
-from longtake.services.accounts.callers import Caller, current_caller
+from longtake.services.accounts.current_caller import Caller, current_caller
 from longtake.services.assets import Asset, assets_of_tasks
 from longtake.services.conversations.schemas import ConversationView
 from longtake.services.conversations.store import count_unread, list_conversations
 from longtake.services.credits import Balance, balance
-from longtake.services.live.cursors import current_cursor
+from longtake.services.live.event_log import current_cursor
 
 RECENT = 20
 CONVERSATIONS = 50

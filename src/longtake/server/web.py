@@ -8,9 +8,8 @@ from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
 from longtake.engine.engine import Engine
-from longtake.http.description import install_description
+from longtake.http.openapi import install_openapi
 from longtake.http.problems import install_handlers
-from longtake.http.validation import install_validation_handler
 from longtake.server.middleware import Frame
 from longtake.server.readiness import Readiness
 from longtake.server.routes import build_routes
@@ -44,8 +43,7 @@ def create_api(serving: Serving) -> FastAPI:
         # Not included: that would build every route a second time, and match every request twice.
         app.router.routes.extend(router.routes)
     install_handlers(app)
-    install_validation_handler(app)
-    install_description(app)
+    install_openapi(app)
     return app
 
 

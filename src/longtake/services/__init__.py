@@ -1,1 +1,1 @@
-"""What capabilities share."""
+"""Services shared by the capabilities."""

@@ -1,7 +1,7 @@
-"""Alerts: trouble that a person should look at, written in the transaction that found it.
+"""Alerts: problems that a person should look at, written in the transaction that found them.
 
-The same trouble (code and subject) twice is one row with a count, until somebody resolves it; the next time after
-that is a new alert. So a fault that repeats a thousand times a minute is one line on a screen, not a thousand.
+The same problem (code and subject) is one row with a count until the alert is resolved; after that it is a new alert.
+So a fault that repeats a thousand times a minute is one line on a screen, not a thousand.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ alerts = Table(
 
 
 class Severity(StrEnum):
-    """How soon somebody should look."""
+    """How urgent an alert is."""
 
     CRITICAL = "CRITICAL"
     WARNING = "WARNING"
@@ -56,7 +56,7 @@ class Severity(StrEnum):
 
 
 def raise_alert(tx: Transaction, severity: Severity, code: str, message: str, subject: str = "") -> str:
-    """Write the alert, or count it on the one that is live already; return its id. The newest message is kept."""
+    """Write an alert, or count it on the live one with the newest message; return its id."""
     first = (sqlite if tx.dialect == SQLITE else postgresql).insert(alerts)
     values = {"id": new_id(), "severity": str(severity), "code": code, "subject": subject, "message": message}
     again = {
@@ -78,31 +78,31 @@ def raise_alert(tx: Transaction, severity: Severity, code: str, message: str, su
 
 
 def resolve_alert(tx: Transaction, code: str, subject: str = "") -> bool:
-    """End a live alert: the trouble is over. Returns False when there was none, which is as good."""
+    """Resolve a live alert; return whether there was one."""
     live = (alerts.c.code == code, alerts.c.subject == subject, alerts.c.state != "resolved")
     return _resolve(tx, *live)
 
 
 def resolve_alert_by_id(tx: Transaction, alert_id: str) -> None:
-    """End the alert an operator points at; one that is resolved already stays as it is."""
+    """Resolve the alert with this id. A resolved alert stays as it is."""
     if not _resolve(tx, alerts.c.id == alert_id, alerts.c.state != "resolved"):
         _require(tx, alert_id)
 
 
 def acknowledge_alert(tx: Transaction, alert_id: str, by: str) -> None:
-    """Note that somebody has seen it and is at work; it stays live until resolved."""
+    """Record that someone is working on the alert. It stays live until resolved."""
     live = (alerts.c.id == alert_id, alerts.c.state != "resolved")
     change = update(alerts).where(*live).values(state="acknowledged", acknowledged_by=by)
     if tx.execute(change).rowcount == 0:
         _require(tx, alert_id)
-        raise StateConflict(f"The alert {alert_id} is resolved: there is nothing to acknowledge.")
+        raise StateConflict(f"The alert {alert_id} is already resolved.")
     append_event(tx, "alert.acknowledged", subject=alert_id, data={"by": by})
 
 
 def list_alerts(
     tx: Transaction, state: str | None = None, *, before: str | None = None, limit: int = 100
 ) -> list[dict[str, Any]]:
-    """Return alerts as plain data, newest first by id; without a state those that are not resolved."""
+    """Return alerts as plain data, newest first; without a state, those that are not resolved."""
     query = select(alerts).where(alerts.c.state == state if state else alerts.c.state != "resolved")
     if before is not None:
         query = query.where(alerts.c.id < before)
@@ -120,4 +120,4 @@ def _resolve(tx: Transaction, *which: ColumnElement[bool]) -> bool:
 
 def _require(tx: Transaction, alert_id: str) -> None:
     if tx.execute(select(alerts.c.id).where(alerts.c.id == alert_id)).first() is None:
-        raise NotFound(f"There is no alert {alert_id!r}.", hint="`longtake alerts list` shows those there are.")
+        raise NotFound(f"There is no alert {alert_id!r}.", hint="`longtake alerts list` shows all alerts.")

@@ -37,11 +37,11 @@ from longtake.capabilities.catalogue.schemas import (
 from longtake.capabilities.catalogue.service import Catalogue, ImportResult
 from longtake.db import Database
 from longtake.errors import LongtakeError, NotFound
-from longtake.http.file_responses import FILE_ANSWERS, Served, send_file
+from longtake.http.file_responses import FILE_ANSWERS, ServedFile, send_file
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.logs import log_context
-from longtake.services.accounts.callers import OPERATE, READ, Caller, current_caller
+from longtake.services.accounts.current_caller import OPERATE, READ, Caller, current_caller
 
 PAGE_LIMIT = 200
 MOST_ID = 2**53
@@ -202,7 +202,7 @@ def build_poster_routes(database: Database, storage: Storage) -> APIRouter:
             raise NotFound(f"There is no poster {file!r}.", hint="A title names its poster in `poster_url`.")
         etag, media_type = facts.etag or f'"{file}"', type_of_key(key)
         read = partial(storage.read, key)
-        return send_file(request, Served(facts.size, media_type, etag, file, read, POSTER_CACHING))
+        return send_file(request, ServedFile(facts.size, media_type, etag, file, read, POSTER_CACHING))
 
     options: dict[str, Any] = {
         "response_class": Response,

@@ -26,8 +26,8 @@ from longtake.engine.schedules import database_now
 from longtake.http.idempotency import idempotency_keys
 from longtake.services.accounts.api_keys import api_keys
 from longtake.services.assets import assets
-from longtake.services.assets.removal import remove_assets
-from longtake.services.conversations.removal import remove_conversation
+from longtake.services.assets.store import remove_assets
+from longtake.services.conversations.store import remove_conversation
 from longtake.services.conversations.tables import conversations
 from longtake.services.webhooks.tables import webhook_endpoints
 

@@ -22,9 +22,9 @@ from longtake.engine.kinds import JobKind
 from longtake.engine.outcomes import Done, Outcome
 from longtake.engine.schedules import Schedule, database_now
 from longtake.errors import StateConflict
-from longtake.services.assets.removal import remove_assets_of_tasks
-from longtake.services.conversations.removal import remove_conversation, remove_messages_of_tasks
-from longtake.services.conversations.store import get_conversation
+from longtake.services.assets.store import remove_assets_of_tasks
+from longtake.services.conversations.messages import remove_messages_of_tasks
+from longtake.services.conversations.store import get_conversation, remove_conversation
 
 PAGE = 200
 EVERY_SECONDS = 3_600.0

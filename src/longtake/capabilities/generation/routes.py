@@ -32,7 +32,7 @@ from longtake.http.idempotency import Answer, keyed
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.logs import log_context
-from longtake.services.accounts.callers import GENERATE, READ, Caller, current_caller
+from longtake.services.accounts.current_caller import GENERATE, READ, Caller, current_caller
 
 WAIT_LONGEST = 60
 PAGE_LIMIT = 200

@@ -40,7 +40,7 @@ from longtake.engine.events import append_event
 from longtake.engine.jobs import JobRequest
 from longtake.errors import InvalidReferences, StateConflict, TooManyTasks
 from longtake.services.assets import Asset, NewAsset, assets, register_assets
-from longtake.services.conversations.answers import FinishedMessage, finish_messages, open_placeholder
+from longtake.services.conversations.messages import FinishedMessage, finish_messages, open_placeholder
 from longtake.services.credits import end_holds, hold, refund
 
 #: The signal that tasks have ended.

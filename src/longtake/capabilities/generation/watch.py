@@ -70,7 +70,7 @@ class Watch:
         self._feed = feed
         self._stop_listening: Callable[[], None] | None = None
         if feed is not None:
-            feed.on_audience(self._audience)
+            feed.on_presence(self._audience)
 
     def touch(self, task_id: str, type: str) -> None:  # noqa: A002 - the domain's word
         """Watch the task for as long as a look counts."""

@@ -12,8 +12,8 @@ from starlette.responses import RedirectResponse
 from longtake.adapters.storage.media_type import type_of_key
 from longtake.capabilities.media.thumbnail_store import waiting_thumbnail
 from longtake.errors import AssetGone, NotFound
-from longtake.http.file_responses import Served, send_file
-from longtake.services.assets.links import LINK_SECONDS, brought_thumbnail
+from longtake.http.file_responses import ServedFile, send_file
+from longtake.services.assets.links import LINK_SECONDS, supplied_thumbnail
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -48,7 +48,7 @@ class Contents:
             waiting = await self._database.read(waiting_thumbnail, asset.id) if asset.has_picture else None
             if waiting is not None:
                 return send_file(request, _from_memory(asset, waiting))
-            own = brought_thumbnail(asset)
+            own = supplied_thumbnail(asset)
             if own is not None:
                 return _redirect(own)
         raise NotFound(f"The asset {asset.id} has no {variant}.", hint="It may follow later: see `thumbnail_state`.")
@@ -63,7 +63,7 @@ class Contents:
         if signed is not None:
             return _redirect(signed)
         whole = variant == "content"
-        served = Served(
+        served = ServedFile(
             facts.size,
             asset.content_type if whole else type_of_key(key),
             f'"{asset.checksum}"' if whole else facts.etag or f'"{key}"',
@@ -76,12 +76,12 @@ class Contents:
 _NAMES = {"content": "file", "thumbnail": "thumbnail", "preview": "preview"}
 
 
-def _from_memory(asset: Asset, picture: bytes) -> Served:
+def _from_memory(asset: Asset, picture: bytes) -> ServedFile:
     async def read(start: int, end: int) -> AsyncIterator[bytes]:
         yield picture[start:end]
 
     etag = f'"{hashlib.sha256(picture).hexdigest()}"'
-    return Served(len(picture), "image/jpeg", etag, f"{asset.id}-thumbnail.jpg", read)
+    return ServedFile(len(picture), "image/jpeg", etag, f"{asset.id}-thumbnail.jpg", read)
 
 
 def _redirect(url: str) -> Response:

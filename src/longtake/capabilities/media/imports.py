@@ -19,7 +19,7 @@ from longtake.errors import LongtakeError, TooManyImports
 from longtake.import_rows import BadRow, Columns, read_csv
 from longtake.plain_text import check_plain_text
 from longtake.services.assets import Asset, NewAsset, assets, find_assets, register_assets
-from longtake.services.assets.register import stored_data
+from longtake.services.assets.store import stored_data
 
 if TYPE_CHECKING:
     from longtake.adapters.net import HttpClient

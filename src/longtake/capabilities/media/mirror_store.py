@@ -11,7 +11,7 @@ from longtake.db.dialects import NOW, later, seconds_until
 from longtake.engine.events import append_event
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
 from longtake.services.assets import Asset, asset_from, assets
-from longtake.services.assets.register import NOT_SAVED, stored_data
+from longtake.services.assets.store import NOT_SAVED, stored_data
 
 if TYPE_CHECKING:
     from longtake.adapters.storage import Stored

@@ -21,7 +21,7 @@ from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Outcome, Retry, Snooze
 from longtake.engine.schedules import Schedule
 from longtake.errors import StorageError
-from longtake.services.assets.removal import unnamed
+from longtake.services.assets.store import unreferenced_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,7 +112,7 @@ class Orphans:
 
     async def _orphans(self, keys: list[str], before: datetime) -> list[str]:
         """Return the old objects that no row names, neither now nor after another look at the objects."""
-        suspects = await self._database.read(unnamed, keys)
+        suspects = await self._database.read(unreferenced_keys, keys)
         facts = [await self._storage.facts(key) for key in suspects]
         still_old = [one.key for one in facts if one is not None and one.modified_at < before]
-        return await self._database.read(unnamed, still_old)
+        return await self._database.read(unreferenced_keys, still_old)

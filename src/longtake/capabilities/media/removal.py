@@ -13,7 +13,7 @@ from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import Exponential, JobKind
 from longtake.engine.outcomes import Done, Outcome, Retry
 from longtake.errors import ObjectKeyInvalid, StateConflict, StorageError
-from longtake.services.assets.removal import DELETE, remove_assets, unnamed
+from longtake.services.assets.store import DELETE, remove_assets, unreferenced_keys
 
 if TYPE_CHECKING:
     from longtake.adapters.storage import Storage
@@ -73,7 +73,7 @@ class ObjectRemoval:
         for asset_id in asset_ids:
             keys |= {one.key async for one in self._storage.list(result_folder(asset_id))}
         # An object that another row names stays: an application may have written one for the same file.
-        return await self._database.read(unnamed, sorted(keys))
+        return await self._database.read(unreferenced_keys, sorted(keys))
 
 
 def _is_key(key: str) -> bool:

@@ -30,7 +30,7 @@ from longtake.http.paging import read_cursor, write_cursor
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.logs import log_context
-from longtake.services.accounts.callers import GENERATE, READ, Caller, current_caller
+from longtake.services.accounts.current_caller import GENERATE, READ, Caller, current_caller
 from longtake.services.assets import Asset, AssetLinks, AssetView, Variant, show_asset
 
 PAGE_LIMIT = 200

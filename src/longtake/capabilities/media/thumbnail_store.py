@@ -12,7 +12,7 @@ from longtake.db.dialects import NOW, Identifier
 from longtake.engine.events import append_event
 from longtake.engine.tables import metadata
 from longtake.services.assets import Asset, assets
-from longtake.services.assets.register import stored_data
+from longtake.services.assets.store import stored_data
 
 if TYPE_CHECKING:
     from longtake.capabilities.media.thumbnail_maker import Thumbnail

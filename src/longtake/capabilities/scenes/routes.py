@@ -16,7 +16,7 @@ from longtake.http.idempotency import keyed
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.logs import log_context
-from longtake.services.accounts.callers import GENERATE, READ, Caller, current_caller
+from longtake.services.accounts.current_caller import GENERATE, READ, Caller, current_caller
 
 PAGE_LIMIT = 200
 MOST_NUMBER = 100

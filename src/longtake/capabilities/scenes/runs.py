@@ -21,7 +21,7 @@ from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.errors import InvalidPrompt, InvalidSceneCount, StateConflict
 from longtake.plain_text import check_plain_text
-from longtake.services.assets.removal import remove_assets
+from longtake.services.assets.store import remove_assets
 
 COUNTS = (3, 5, 7, 10)
 TITLE_LIMIT = 200

@@ -8,7 +8,7 @@ from longtake.db import Transaction
 from longtake.engine.engine import Engine
 from longtake.server.operator.arguments import Name
 from longtake.services.vault.vault import Vault
-from longtake.services.webhooks.key_rotation import reseal_secrets
+from longtake.services.webhooks.signatures import reseal_secrets
 
 #: The secrets there is a use for.
 SecretName = Literal["kie_api_key", "kie_webhook_key", "gemini_api_key", "tmdb_api_key"]

@@ -1,1 +1,1 @@
-"""Who is asking, and what they may do: users' tokens, API keys for machines, and how often each may ask."""
+"""Authentication: users' tokens, API keys for machines, their scopes, and rate limits."""

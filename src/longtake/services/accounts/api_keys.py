@@ -1,4 +1,4 @@
-"""API keys: tokens for machines that last until somebody revokes them. What is kept is a digest, never the key."""
+"""API keys for machines, valid until revoked or expired. Only a digest is stored, never the key."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RANDOM_BYTES = 30
 SHOWN_CHARACTERS = 10
 MOST_KEYS = 100
 LIST_LIMIT = 500
-#: `last_used_at` is for people: a write for every request would cost more than it tells.
+#: `last_used_at` is written at most this often: a write per request would cost more than it is worth.
 USED_SECONDS = 60.0
 DAY = 86_400.0
 
@@ -54,19 +54,19 @@ SHOWN = [api_keys.c[name] for name in (
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key to be, made before the transaction that writes it: `key` is told once and then forgotten."""
+    """A new key, made before the transaction that writes it. `key` is shown once and then forgotten."""
 
     id: str
     key: str
 
 
 def make_key() -> NewKey:
-    """Return a key nobody can guess: 240 random bits."""
+    """Return a key of 240 random bits."""
     return NewKey(new_id(), PREFIX + secrets.token_urlsafe(RANDOM_BYTES))
 
 
 def digest(key: str) -> str:
-    """Return what is kept of a key. It has too many random bits for a slow hash to add anything."""
+    """Return the digest stored of a key. A slow hash would add nothing: the key has 240 random bits."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
@@ -76,7 +76,7 @@ def create_key(
     """Write the key's digest; return the row as its owner sees it."""
     live = select(func.count()).where(api_keys.c.user_id == user_id, api_keys.c.revoked_at.is_(None))
     if tx.execute(live).scalar_one() >= MOST_KEYS:
-        raise StateConflict(f"There are {MOST_KEYS} keys of this user already.", hint="Revoke those nobody uses.")
+        raise StateConflict(f"This user already has {MOST_KEYS} keys.", hint="Revoke keys that are no longer used.")
     values: dict[str, Any] = {
         "id": new.id,
         "user_id": user_id,
@@ -94,7 +94,7 @@ def create_key(
 
 
 def find_key(tx: Transaction, key_digest: str) -> Row[Any] | None:
-    """Return the key of this digest if it is neither revoked nor expired; `stale` when its use was not noted lately."""
+    """Return the key with this digest unless revoked or expired; `stale` means its last use needs writing."""
     stale = or_(api_keys.c.last_used_at.is_(None), api_keys.c.last_used_at < later(-USED_SECONDS))
     columns = (api_keys.c.id, api_keys.c.user_id, api_keys.c.role, api_keys.c.scopes, stale.label("stale"))
     valid = (api_keys.c.digest == key_digest, api_keys.c.revoked_at.is_(None))
@@ -103,12 +103,12 @@ def find_key(tx: Transaction, key_digest: str) -> Row[Any] | None:
 
 
 def note_use(tx: Transaction, key_id: str) -> None:
-    """Write when the key was last used."""
+    """Record that the key was used now."""
     tx.execute(update(api_keys).where(api_keys.c.id == key_id).values(last_used_at=NOW))
 
 
 def list_keys(tx: Transaction, user_id: str | None = None) -> list[dict[str, Any]]:
-    """Return keys that are not revoked, the newest first: one user's, or all."""
+    """Return the keys that are not revoked, newest first: one user's, or everyone's."""
     query = select(*SHOWN).where(api_keys.c.revoked_at.is_(None))
     if user_id is not None:
         query = query.where(api_keys.c.user_id == user_id)
@@ -116,7 +116,7 @@ def list_keys(tx: Transaction, user_id: str | None = None) -> list[dict[str, Any
 
 
 def revoke_key(tx: Transaction, key_id: str, user_id: str | None = None) -> None:
-    """End a key for good: one of this user's, or anybody's for an operator. Twice is as good as once."""
+    """Revoke a key: one of this user's, or any without a user. Revoking it again does nothing."""
     which = [api_keys.c.id == key_id] + ([] if user_id is None else [api_keys.c.user_id == user_id])
     row = tx.execute(select(api_keys.c.user_id, api_keys.c.revoked_at).where(*which)).first()
     if row is None:

@@ -1,4 +1,4 @@
-"""Finding out who asks, from the headers of a request: a token or an API key, the same for every route."""
+"""Identifies the caller from the headers of a request, by a token or an API key."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ import structlog
 from longtake.errors import Forbidden, LongtakeError, NetError, Unauthorized
 from longtake.services.accounts.api_keys import PREFIX, digest, find_key, note_use
 from longtake.services.accounts.caller import LONGEST_USER_ID, SCOPES_OF_ROLE, Caller, is_user_id
-from longtake.services.accounts.claims import not_valid
 from longtake.services.accounts.key_sets import PublishedKeys, from_address, from_file
-from longtake.services.accounts.own_tokens import Expected, token_secret
-from longtake.services.accounts.rate_limits import TOO_MANY_REFUSED, RateLimits, household
-from longtake.services.accounts.tokens import SharedSecret, Tokens
+from longtake.services.accounts.own_tokens import ExpectedClaims, token_secret
+from longtake.services.accounts.rate_limits import TOO_MANY_REFUSED, RateLimits, address_bucket
+from longtake.services.accounts.tokens import SharedSecret, Tokens, not_valid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,7 +34,7 @@ MOST_KNOWN = 50_000
 
 
 class Authenticator:
-    """Knows callers by their tokens and keys, and how often each of them has asked."""
+    """Identifies callers by their tokens and keys, and limits how often each of them may ask."""
 
     def __init__(
         self, database: Database, tokens: Tokens, rates: RateLimits, refusals: RateLimits | None = None
@@ -44,37 +43,37 @@ class Authenticator:
         self._tokens = tokens
         self._rates = rates
         self._refusals = refusals
-        #: Digests of credentials that were right, the latest last: whoever sends one again guesses nothing.
+        #: Digests of credentials that were accepted, the latest last. Sending one again is not a guess.
         self._known: OrderedDict[bytes, None] = OrderedDict()
 
     async def identify_from(self, address: str, headers: Mapping[str, str]) -> Caller:
-        """Return who asks, as `identify` does; where too much was refused from an address, nothing new is looked at.
+        """Return the caller, as `identify` does; an address with too many refusals can send nothing new.
 
-        A stranger behind the same address, or behind a proxy that nobody declared, locks out nobody who is in.
+        Credentials accepted before still work, so that a stranger behind the same address or proxy locks no user out.
         """
-        shown = headers.get("authorization")
-        if self._refusals is None or shown is None:
+        credentials = headers.get("authorization")
+        if self._refusals is None or credentials is None:
             return await self.identify(headers)
-        place, mark = household(address), hashlib.sha256(shown.encode(errors="replace")).digest()
+        bucket, mark = address_bucket(address), hashlib.sha256(credentials.encode(errors="replace")).digest()
         if mark not in self._known:
-            self._refusals.check(place)
+            self._refusals.check(bucket)
         try:
             caller = await self.identify(headers)
         except Unauthorized:
             self._known.pop(mark, None)
-            self._refusals.count(place)
+            self._refusals.count(bucket)
             raise
         self._remember(mark)
         return caller
 
     def knows_secret(self, address: str, shown: str, secret: str) -> bool:
-        """Say whether what was shown is a secret of ours; wrong ones count among an address's refusals."""
-        place, mark = household(address), hashlib.sha256(shown.encode(errors="replace")).digest()
+        """Return whether `shown` is our secret. A wrong one counts as a refusal of the address."""
+        bucket, mark = address_bucket(address), hashlib.sha256(shown.encode(errors="replace")).digest()
         if self._refusals is not None and mark not in self._known:
-            self._refusals.check(place)
+            self._refusals.check(bucket)
         if not hmac.compare_digest(mark, hashlib.sha256(secret.encode()).digest()):
             if self._refusals is not None:
-                self._refusals.count(place)
+                self._refusals.count(bucket)
             return False
         self._remember(mark)
         return True
@@ -86,14 +85,14 @@ class Authenticator:
             self._known.popitem(last=False)
 
     async def identify(self, headers: Mapping[str, str]) -> Caller:
-        """Return who asks; raises Unauthorized, or Forbidden when they may not act for the user they name.
+        """Return the caller; raises Unauthorized, or Forbidden when they may not act for the user they name.
 
-        The names of headers are in lower case.
+        Header names must be in lower case.
         """
         scheme, _space, credential = headers.get("authorization", "").partition(" ")
         credential = credential.strip()
         if scheme.lower() != "bearer" or not credential:
-            raise Unauthorized("This needs a token or an API key.")
+            raise Unauthorized("This request needs a token or an API key.")
         if credential.startswith(PREFIX):
             caller = await self._key_holder(credential)
         else:
@@ -101,18 +100,18 @@ class Authenticator:
         return _acting_for(caller, headers.get(ACTING_FOR))
 
     async def start(self) -> None:
-        """Have the keys ready before the first request; an issuer that cannot be reached now is asked again later."""
+        """Load the keys before the first request. An issuer that cannot be reached is asked again later."""
         try:
             await self._tokens.load()
         except NetError as error:
-            log.warning("the key set cannot be had yet", action="authenticate", code=error.code)
+            log.warning("key set not available yet", action="authenticate", code=error.code)
 
     def admit(self, caller: Caller) -> None:
         """Count the request; raises RateLimited when its user has sent too many."""
         self._rates.admit(caller.user_id)
 
     async def _key_holder(self, key: str) -> Caller:
-        # Looked up every time: a revoked key ends with the next request, in every process.
+        # Looked up for every request, so that a revoked key stops working at once in every process.
         row = await self._database.read(find_key, digest(key))
         if row is None:
             raise not_valid()
@@ -120,8 +119,8 @@ class Authenticator:
             try:
                 await self._database.run(note_use, row.id)
             except LongtakeError as error:
-                # When a key was last used is not worth refusing a request that the database can still answer.
-                log.warning("the use of a key could not be noted", action="authenticate", code=error.code)
+                # Recording the last use is not worth refusing a request that the database can still answer.
+                log.warning("last use of a key not recorded", action="authenticate", code=error.code)
         return Caller(row.user_id, row.role, SCOPES_OF_ROLE[row.role] & frozenset(row.scopes), str(row.id))
 
 
@@ -133,8 +132,8 @@ def build_authenticator(
     client: HttpClient,
     clock: Clock,
 ) -> Authenticator:
-    """Return the authenticator these settings mean; `own_secret` is asked for only when no other key is configured."""
-    expected = Expected(settings.jwt_issuer, settings.jwt_audience)
+    """Return the configured authenticator; `own_secret` is called only when no other key is configured."""
+    expected = ExpectedClaims(settings.jwt_issuer, settings.jwt_audience)
     if settings.jwt_jwks:
         remote = "://" in settings.jwt_jwks
         fetch = from_address(client, settings.jwt_jwks) if remote else from_file(Path(settings.jwt_jwks).expanduser())
@@ -149,9 +148,9 @@ def _acting_for(caller: Caller, named: str | None) -> Caller:
     if named is None:
         return caller
     if caller.role != "service":
-        raise Forbidden("Only a token or key of the role `service` may send Longtake-User.")
+        raise Forbidden("Only a token or key with the role `service` may send Longtake-User.")
     try:
-        # HTTP servers hand headers over as Latin-1, whatever they are.
+        # HTTP servers decode headers as Latin-1, whatever their encoding.
         user_id = named.encode("latin-1").decode("utf-8")
     except UnicodeError:
         user_id = ""

@@ -1,4 +1,4 @@
-"""Who a caller is and what each role may do; plain data, so that a command has it without FastAPI."""
+"""Callers, their roles and scopes. Plain data without FastAPI, so that commands start fast."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OPERATE = "operate"
 ADMIN = "admin"
 SCOPES = frozenset((READ, GENERATE, OPERATE, ADMIN))
 
-#: What each role may do at most; a token or a key can only narrow it.
+#: The most each role may do; a token or a key can only narrow it.
 SCOPES_OF_ROLE: dict[str, frozenset[str]] = {
     "user": frozenset((READ, GENERATE)),
     "service": frozenset((READ, GENERATE)),
@@ -25,7 +25,7 @@ SCOPES_OF_ROLE: dict[str, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody whose token or key was checked. `user_id` owns whatever the request makes."""
+    """An authenticated caller. `user_id` owns everything that the request creates."""
 
     user_id: str
     role: str
@@ -33,19 +33,19 @@ class Caller:
     key_id: str | None = None
 
     def require(self, scope: str) -> None:
-        """Raise Forbidden unless the caller may do this."""
+        """Raise Forbidden unless the caller has the scope."""
         if scope not in self.scopes:
             raise Forbidden(
-                f"This needs the scope {scope!r}, which your token or key does not have.",
+                f"This request needs the scope {scope!r}, which your token or key does not have.",
                 hint=f"It has: {', '.join(sorted(self.scopes)) or 'none'}.",
             )
 
     def require_token(self, to_do: str) -> None:
-        """Raise Forbidden for a user's API key: revoking it ends all it could do, so it sets up nothing that stays."""
+        """Raise Forbidden for a user's API key, which must not set up anything that outlives its revocation."""
         if self.key_id is not None and self.role != "service":
-            raise Forbidden(f"An API key cannot {to_do}: revoking it must end what it can do.", hint="Use a token.")
+            raise Forbidden(f"An API key cannot {to_do}, because that would outlive the key.", hint="Use a token.")
 
 
 def is_user_id(value: object) -> TypeGuard[str]:
-    """Say whether it can be a user's id: 1 to 200 printable characters, not only space."""
+    """Return whether it is a valid user id: 1 to 200 printable characters, not only spaces."""
     return isinstance(value, str) and bool(value.strip()) and len(value) <= LONGEST_USER_ID and value.isprintable()

@@ -1,7 +1,7 @@
-"""Public keys of tokens, from a JSON Web Key Set that somebody else publishes and changes.
+"""Public keys of tokens, from a JSON Web Key Set that the issuer publishes and changes.
 
-It is fetched again when a token names a key that is not in it, at most once a minute, and when it is an hour old. A
-fetch that fails leaves what was there: the issuer's server may be down while its tokens are still good.
+The set is fetched again when a token names an unknown key, at most once a minute, and when it is an hour old. A fetch
+that fails keeps the old keys: the issuer's server may be down while its tokens are still valid.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ LEAST_RSA_BITS = 2048
 MOST_KEYS = 100
 MOST_BYTES = 500_000
 FETCH_SECONDS = 10.0
-#: What makes up a public key of each type; whatever else stands there, a private part above all, is not taken.
+#: The members of a public key of each type; everything else, above all a private part, is ignored.
 PUBLIC_MEMBERS = {"RSA": ("kty", "n", "e"), "EC": ("kty", "crv", "x", "y")}
 
 
 class PublishedKeys:
-    """The key set as it was when last fetched."""
+    """The key set as last fetched."""
 
     def __init__(self, fetch: Callable[[], Awaitable[bytes]], clock: Clock) -> None:
         self._fetch = fetch
@@ -51,7 +51,7 @@ class PublishedKeys:
         self._one_at_a_time = asyncio.Lock()
 
     async def find(self, kid: str | None) -> VerifyingKey | None:
-        """Return the key of this id; a token without an id can only mean the one key there is."""
+        """Return the key with this id; without an id, the only key, if there is exactly one."""
         found = self._known(kid)
         old = self._clock.monotonic() - self._fetched_at > LONGEST_SECONDS_WITHOUT_FETCH
         if found is None or old:
@@ -59,12 +59,12 @@ class PublishedKeys:
             found = self._known(kid)
         if not self._keys:
             raise KeySetUnavailable(
-                "The keys that tokens are checked with cannot be had now.", retry_after=LEAST_SECONDS_BETWEEN_FETCHES
+                "The keys for checking tokens are not available now.", retry_after=LEAST_SECONDS_BETWEEN_FETCHES
             )
         return found
 
     async def load(self) -> None:
-        """Fetch now; raises when that does not work."""
+        """Fetch the set now; raises when that fails."""
         self._tried_at = self._clock.monotonic()
         self._keys = read_key_set(await self._fetch())
         self._fetched_at = self._clock.monotonic()
@@ -76,29 +76,29 @@ class PublishedKeys:
 
     async def _fetch_unless_just_tried(self) -> None:
         async with self._one_at_a_time:
-            # Whoever waited here finds that somebody else has just fetched.
+            # The request that held the lock before may have just fetched the set.
             if self._clock.monotonic() - self._tried_at < LEAST_SECONDS_BETWEEN_FETCHES:
                 return
             try:
                 await self.load()
             except LongtakeError as error:
-                log.warning("the key set cannot be had now", action="authenticate", code=error.code)
+                log.warning("key set not available", action="authenticate", code=error.code)
 
 
 def from_address(client: HttpClient, address: str) -> Callable[[], Awaitable[bytes]]:
-    """Return how to fetch the set from where its issuer publishes it."""
+    """Return a function that fetches the set from the address where its issuer publishes it."""
 
     async def fetch() -> bytes:
         answer = await client.request("GET", address, seconds=FETCH_SECONDS, most_bytes=MOST_BYTES)
         if answer.status != HTTPStatus.OK:
-            raise KeySetUnavailable(f"LONGTAKE_JWT_JWKS answers with the status {answer.status}.")
+            raise KeySetUnavailable(f"The address in LONGTAKE_JWT_JWKS answers with status {answer.status}.")
         return answer.body
 
     return fetch
 
 
 def from_file(path: Path) -> Callable[[], Awaitable[bytes]]:
-    """Return how to read the set from a file."""
+    """Return a function that reads the set from a file."""
 
     async def fetch() -> bytes:
         try:
@@ -110,14 +110,14 @@ def from_file(path: Path) -> Callable[[], Awaitable[bytes]]:
 
 
 def read_key_set(content: bytes) -> dict[str | None, VerifyingKey]:
-    """Return the keys that can be used, by id; KeySetUnavailable when there are none."""
+    """Return the usable keys by id; raises KeySetUnavailable when there are none."""
     try:
         document = orjson.loads(content) if len(content) <= MOST_BYTES else None
     except orjson.JSONDecodeError:
         document = None
     members = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(members, list):
-        raise KeySetUnavailable("LONGTAKE_JWT_JWKS does not lead to a JSON Web Key Set.")
+        raise KeySetUnavailable("LONGTAKE_JWT_JWKS does not point to a JSON Web Key Set.")
     keys: dict[str | None, VerifyingKey] = {}
     for member in members[:MOST_KEYS]:
         key = _verifying_key(member)
@@ -133,7 +133,7 @@ def _bits(modulus: str) -> int:
 
 
 def _verifying_key(member: Any) -> VerifyingKey | None:
-    """Return the key with the algorithm that follows from its type; None for any other, symmetric ones above all."""
+    """Return the key with the algorithm its type implies; None for other types, above all symmetric keys."""
     if not isinstance(member, dict) or member.get("use", "sig") != "sig":
         return None
     names = PUBLIC_MEMBERS.get(str(member.get("kty")), ())

@@ -1,7 +1,7 @@
-"""Making a token where the secret is our own, with nothing but the standard library.
+"""Makes tokens signed with our own secret, using only the standard library.
 
-A command that only needs a token of this machine would otherwise wait for joserfc, which loads every kind of key. It
-still checks each of these tokens: `tokens` verifies them on the server.
+A command that needs such a token would otherwise wait for joserfc, which loads every kind of key. On the server,
+`tokens` verifies these tokens with joserfc like any other.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ HS256 = "HS256"
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
-    """What a token's issuer and audience have to be; empty for anything."""
+class ExpectedClaims:
+    """The required issuer and audience of a token; empty accepts any."""
 
     issuer: str = ""
     audience: str = ""
 
 
-def mint(secret: bytes, expected: Expected, *, user_id: str, role: str, now: datetime, lifetime: timedelta) -> str:
-    """Return a token as `Tokens` with the same secret takes it."""
+def mint(
+    secret: bytes, expected: ExpectedClaims, *, user_id: str, role: str, now: datetime, lifetime: timedelta
+) -> str:
+    """Return a token that `Tokens` with the same secret accepts."""
     claims: dict[str, Any] = {
         "sub": user_id,
         "role": role,
@@ -47,7 +49,7 @@ def mint(secret: bytes, expected: Expected, *, user_id: str, role: str, now: dat
 
 
 def token_secret(settings: Settings, own_secret: Callable[[], bytes]) -> bytes:
-    """Return what HS256 tokens are signed with: the configured secret, or this machine's own."""
+    """Return the secret that signs HS256 tokens: the configured one, or this machine's own."""
     configured = settings.jwt_secret.get_secret_value()
     return configured.encode() if configured else own_secret()
 

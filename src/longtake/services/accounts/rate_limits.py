@@ -1,6 +1,6 @@
-"""How often one user may ask, and one address be refused: so many a minute, a tenth of that at once.
+"""Rate limits per user and per address: a number a minute, of which a tenth may come at once.
 
-Counted in this process.
+Counted per process.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from longtake.clock import Clock
 
 MINUTE = 60.0
-#: Sums of fractions are a little off; a microsecond is not worth a refusal.
+#: Seconds of floating-point error that never cause a refusal.
 ROUNDING = 1e-6
-#: Users remembered; one who was forgotten starts anew, which only matters where more than these ask at once.
+#: Users remembered. A forgotten user starts at zero, which only matters with more active users than this.
 MOST_USERS = 50_000
 TOO_MANY_REQUESTS = "You have sent too many requests."
 TOO_MANY_REFUSED = "Too many tokens and keys from your address were refused."
-#: Whoever has one address of IPv6 has all that begin with these bits.
+#: One household or host has all IPv6 addresses with the same first bits.
 IPV6_BITS = 64
 
 
 class RateLimits:
-    """Remembers for each user one time only: when all that was admitted so far would have been spread out evenly."""
+    """Keeps one time per user: when all admitted requests would be over if spread out evenly (GCRA)."""
 
     def __init__(
         self, per_minute: int, clock: Clock, most_users: int = MOST_USERS, sentence: str = TOO_MANY_REQUESTS
@@ -39,18 +39,18 @@ class RateLimits:
         self._spread_until: OrderedDict[str, float] = OrderedDict()
 
     def admit(self, user_id: str) -> None:
-        """Count one request, or raise RateLimited; a refused one is not counted."""
+        """Count one request, or raise RateLimited. A refused request is not counted."""
         self.check(user_id)
         self.count(user_id)
 
     def check(self, user_id: str) -> None:
-        """Raise RateLimited if one more would be too many."""
+        """Raise RateLimited if one more request would be too many."""
         wait = self._spread_until.get(user_id, 0.0) - self._clock.monotonic() - self._tolerance
         if wait > ROUNDING:
             raise RateLimited(self._sentence, retry_after=round(wait, 3))
 
     def count(self, user_id: str) -> None:
-        """Count one."""
+        """Count one request."""
         now = self._clock.monotonic()
         self._spread_until[user_id] = max(self._spread_until.get(user_id, now), now) + self._interval
         self._spread_until.move_to_end(user_id)
@@ -58,8 +58,8 @@ class RateLimits:
             self._spread_until.popitem(last=False)
 
 
-def household(address: str) -> str:
-    """Return what a limit by address counts by: the address, or of IPv6 the part that one household shares."""
+def address_bucket(address: str) -> str:
+    """Return the key a limit per address counts under: the IPv4 address, or the /64 network of an IPv6 address."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""`/v1/me` and `/v1/keys`: who one is here, and one's own API keys."""
+"""`/v1/me` and `/v1/keys`: the caller's identity and API keys."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import uuid
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Path
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from longtake.errors import Forbidden, NotFound
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.services.accounts.api_keys import create_key, list_keys, make_key, revoke_key
-from longtake.services.accounts.callers import GENERATE, READ, Caller, current_caller
+from longtake.services.accounts.current_caller import GENERATE, READ, Caller, CurrentCaller
 
 if TYPE_CHECKING:
     from longtake.db import Database
 
-Asking = Annotated[Caller, Depends(current_caller)]
 LONGEST_LIFE_DAYS = 3650
 _ID = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
 _EXAMPLE: dict[str, Any] = {
@@ -34,7 +33,7 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class Me(BaseModel):
-    """Who asks, as the token or key says."""
+    """The caller, as the token or key says."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"user_id": "ada", "role": "user", "scopes": ["generate", "read"]}]}
@@ -52,7 +51,7 @@ def _check_printable(text: str) -> str:
 
 
 class KeyRequest(BaseModel):
-    """A key to be made."""
+    """A new key."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -60,19 +59,19 @@ class KeyRequest(BaseModel):
     )
 
     name: Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_printable)] = Field(
-        description="What it is for, so that you know it again."
+        description="What the key is for."
     )
     scopes: list[Literal["read", "generate", "operate", "admin"]] | None = Field(
         default=None,
         max_length=4,
-        description="What it may do; without it `read` and `generate`, as far as you may. Never more than you may.",
+        description="What the key may do, never more than you may. Default: those of `read` and `generate` you have.",
     )
     expires_in_days: int | None = Field(
         default=None,
         strict=True,
         ge=1,
         le=LONGEST_LIFE_DAYS,
-        description="After how many days it ends; without it never.",
+        description="Days until the key expires; without it, never.",
     )
 
 
@@ -83,20 +82,20 @@ class ShownKey(BaseModel):
 
     id: str
     name: str
-    prefix: str = Field(description="How the key begins.")
+    prefix: str = Field(description="The first characters of the key.")
     role: str
     scopes: list[str]
     created_at: datetime
     expires_at: datetime | None
-    last_used_at: datetime | None = Field(description="Known to about a minute.")
+    last_used_at: datetime | None = Field(description="Accurate to about a minute.")
 
 
 class CreatedKey(ShownKey):
-    """A key that was just made; the only time it is shown."""
+    """A new key, shown only this once."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{**_EXAMPLE, "key": "lt_Zk3dY0q…"}]})
 
-    key: str = Field(description="The key itself. It is kept nowhere: store it now.")
+    key: str = Field(description="The key itself. It is not stored: save it now.")
 
 
 class KeyList(BaseModel):
@@ -112,15 +111,15 @@ def build_routes(database: Database) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["accounts"], route_class=StrictRoute)
 
     @router.get("/me", summary="Say who you are", responses=problems(*CALLER))
-    async def show_me(caller: Asking) -> Me:
-        """Say whose the token or key is, and what it may do. It needs no scope: it tells nothing that is not in it."""
+    async def show_me(caller: CurrentCaller) -> Me:
+        """Return the user and the scopes of the token or key. Needs no scope."""
         return Me(user_id=caller.user_id, role=caller.role, scopes=sorted(caller.scopes))
 
     @router.post(
         "/keys", status_code=201, summary="Make an API key", responses=problems(*CALLER, *BODY, "STATE_CONFLICT")
     )
-    async def create(wanted: KeyRequest, caller: Asking) -> CreatedKey:
-        """Make a key for a machine. It acts as you, within its scopes, until it expires or is revoked."""
+    async def create(wanted: KeyRequest, caller: CurrentCaller) -> CreatedKey:
+        """Create a key for a machine. It acts as you, within its scopes, until it expires or is revoked."""
         caller.require(GENERATE)
         scopes = _grantable(caller, wanted.scopes)
         new = make_key()
@@ -131,7 +130,7 @@ def build_routes(database: Database) -> APIRouter:
         return CreatedKey(key=new.key, **_shown(row))
 
     @router.get("/keys", summary="List your API keys", responses=problems(*CALLER))
-    async def list_own(caller: Asking) -> KeyList:
+    async def list_own(caller: CurrentCaller) -> KeyList:
         """List your keys that are not revoked, the newest first. The keys themselves are not shown."""
         caller.require(READ)
         rows = await database.read(list_keys, caller.user_id, as_user=caller.user_id)
@@ -140,8 +139,8 @@ def build_routes(database: Database) -> APIRouter:
     @router.delete(
         "/keys/{key_id}", status_code=204, summary="Revoke an API key", responses=problems(*CALLER, "NOT_FOUND")
     )
-    async def revoke(key_id: Annotated[str, Path(examples=[_ID])], caller: Asking) -> None:
-        """End one of your keys for good; the next request with it is refused."""
+    async def revoke(key_id: Annotated[str, Path(examples=[_ID])], caller: CurrentCaller) -> None:
+        """Revoke one of your keys. The next request with it is refused."""
         caller.require(GENERATE)
         await database.run(revoke_key, _identifier(key_id), caller.user_id)
 
@@ -149,9 +148,9 @@ def build_routes(database: Database) -> APIRouter:
 
 
 def _grantable(caller: Caller, wanted: list[Any] | None) -> frozenset[str]:
-    """Return the scopes of the new key: never more than its maker has."""
+    """Return the scopes of a new key: never more than the caller has."""
     if caller.key_id is not None:
-        raise Forbidden("An API key cannot make others: revoking it must end what it can do.", hint="Use a token.")
+        raise Forbidden("An API key cannot make others, because they would outlive the key.", hint="Use a token.")
     if wanted is None:
         return frozenset((READ, GENERATE)) & caller.scopes
     for scope in wanted:

@@ -1,25 +1,32 @@
-"""Tokens: checking a signature with the one kind of key that is configured. `minting` makes those of our own secret.
+"""Verifies tokens with the configured kind of key. `own_tokens` makes those signed with our own secret.
 
-Which algorithm is allowed follows from the key, never from the token: its header is only asked for a `kid`, which is
-compared and nothing else. Addresses and keys in a header (`jku`, `x5u`, `jwk`) are never looked at.
+The key decides which algorithm is allowed, never the token: its header is only read for a `kid`, which is compared and
+nothing else. Addresses and keys in a header (`jku`, `x5u`, `jwk`) are ignored.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 from joserfc import jws, jwt
+from joserfc.errors import ExpiredTokenError, JoseError
 from joserfc.jwk import Key, OctKey
+from joserfc.jwt import JWTClaimsRegistry
 
-from longtake.services.accounts.claims import caller_of, not_valid
+from longtake.errors import Unauthorized
+from longtake.services.accounts.caller import SCOPES_OF_ROLE, Caller, is_user_id
 from longtake.services.accounts.own_tokens import HS256
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from joserfc.jwt import ClaimsOption
+
     from longtake.clock import Clock
-    from longtake.services.accounts.caller import Caller
-    from longtake.services.accounts.own_tokens import Expected
+    from longtake.services.accounts.own_tokens import ExpectedClaims
 
 log = structlog.get_logger(__name__)
 
@@ -37,17 +44,17 @@ class VerifyingKey:
 
 
 class VerifyingKeys(Protocol):
-    """Where the key for a token comes from."""
+    """The source of keys for tokens."""
 
     async def find(self, kid: str | None) -> VerifyingKey | None:
-        """Return the key of this id, None when there is none; a token without an id fits where there is one key."""
+        """Return the key with this id, or None; without an id, the only key, if there is exactly one."""
 
     async def load(self) -> None:
-        """Make ready what can be; raises when it cannot."""
+        """Load the keys now; raises when that fails."""
 
 
 class SharedSecret:
-    """The secret that signs is the secret that checks. A `kid` says nothing here."""
+    """One secret that both signs and verifies. The `kid` is ignored."""
 
     def __init__(self, secret: bytes) -> None:
         self._key = VerifyingKey(OctKey.import_key(secret), HS256)
@@ -56,19 +63,19 @@ class SharedSecret:
         return self._key
 
     async def load(self) -> None:
-        """There is nothing to load."""
+        """Do nothing: the secret is already known."""
 
 
 class _Registry(jws.JWSRegistry):
-    """Takes headers with members nobody here knows: they are not used, so they do no harm."""
+    """Accepts headers with unknown members; they are not used, so they do no harm."""
 
     max_header_length = 4096
     max_payload_length = LONGEST_TOKEN
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """A token whose signature was found good, and by which key."""
+class _VerifiedToken:
+    """A token with a valid signature, and the key that verified it."""
 
     kid: str | None
     key: VerifyingKey
@@ -76,33 +83,33 @@ class _Known:
 
 
 class Tokens:
-    """Checks tokens."""
+    """Verifies tokens."""
 
-    def __init__(self, keys: VerifyingKeys, expected: Expected, clock: Clock) -> None:
+    def __init__(self, keys: VerifyingKeys, expected: ExpectedClaims, clock: Clock) -> None:
         self._keys = keys
         self._expected = expected
         self._clock = clock
-        #: A page sends the same token with every request; a key that was replaced makes it unknown again.
-        self._known: dict[str, _Known] = {}
+        #: A page sends the same token with every request. A replaced key makes its tokens unknown again.
+        self._known: dict[str, _VerifiedToken] = {}
 
     async def load(self) -> None:
-        """Have the keys ready."""
+        """Load the keys."""
         await self._keys.load()
 
     async def caller(self, token: str) -> Caller:
-        """Return whose token it is, or raise Unauthorized."""
+        """Return the caller whose token it is; raises Unauthorized."""
         known = self._known.get(token)
         kid = _key_id(token) if known is None else known.kid
         found = await self._keys.find(kid)
         if found is None:
             raise not_valid()
         if known is None or known.key is not found:
-            known = _Known(kid, found, _verified(token, found))
+            known = _VerifiedToken(kid, found, _verified(token, found))
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
             self._known[token] = known
-        # Times, issuer and role are looked at every time.
-        return caller_of(known.claims, self._expected, self._clock.now())
+        # Times, issuer and role are checked every time.
+        return caller_from(known.claims, self._expected, self._clock.now())
 
 
 def _key_id(token: str) -> str | None:
@@ -110,7 +117,7 @@ def _key_id(token: str) -> str | None:
         raise not_valid()
     try:
         header = jws.extract_compact(token.encode("ascii"), registry=_Registry(strict_check_header=False)).headers()
-    except Exception as error:  # noqa: BLE001 - whatever a forged header makes a parser stumble over
+    except Exception as error:  # noqa: BLE001 - a forged header can make the parser raise anything
         log.debug("a token could not be read", action="authenticate", error=type(error).__name__)
         raise not_valid() from None
     kid = header.get("kid")
@@ -126,3 +133,47 @@ def _verified(token: str, found: VerifyingKey) -> dict[str, Any]:
     except Exception as error:  # noqa: BLE001 - as above
         log.debug("a token was refused", action="authenticate", error=type(error).__name__)
         raise not_valid() from None
+
+
+LEEWAY_SECONDS = 60
+
+
+def not_valid() -> Unauthorized:
+    """Return the error without a reason: a forger must not learn what to try next."""
+    return Unauthorized("The token or key is not valid.")
+
+
+def caller_from(claims: Mapping[str, Any], expected: ExpectedClaims, now: datetime) -> Caller:
+    """Return the caller that verified claims name; raises Unauthorized. Pure: the time is passed in."""
+    _check_claims(claims, expected, now)
+    user_id, role = claims["sub"], claims.get("role", "user")
+    if not is_user_id(user_id) or not isinstance(role, str) or role not in SCOPES_OF_ROLE:
+        raise not_valid()
+    scopes = SCOPES_OF_ROLE[role]
+    for name in ("scope", "scopes"):
+        if name in claims:
+            scopes &= _words(claims[name])
+    return Caller(user_id, role, scopes)
+
+
+def _check_claims(claims: Mapping[str, Any], expected: ExpectedClaims, now: datetime) -> None:
+    wanted: dict[str, ClaimsOption] = {"exp": {"essential": True}, "sub": {"essential": True}}
+    if expected.issuer:
+        wanted["iss"] = {"essential": True, "value": expected.issuer}
+    if expected.audience:
+        wanted["aud"] = {"essential": True, "value": expected.audience}
+    registry = JWTClaimsRegistry(now=int(now.timestamp()), leeway=LEEWAY_SECONDS, **wanted)
+    try:
+        registry.validate(dict(claims))
+    except ExpiredTokenError:
+        raise Unauthorized("The token has expired.", hint="Get a new one where you got this one.") from None
+    except JoseError:
+        raise not_valid() from None
+
+
+def _words(value: object) -> frozenset[str]:
+    if isinstance(value, str):
+        return frozenset(value.split())
+    if isinstance(value, list) and all(isinstance(word, str) for word in value):
+        return frozenset(value)
+    raise not_valid()

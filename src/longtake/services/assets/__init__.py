@@ -1,9 +1,9 @@
-"""Assets as all capabilities share them: the rows, how one is registered, and how readers reach its file."""
+"""Assets, shared by all capabilities: their rows, how one is registered, and links to its file."""
 
-from longtake.services.assets.assets import Asset, NewAsset, asset_from, assets
 from longtake.services.assets.files import keep_bytes, keep_paid_bytes, reference_for_provider
-from longtake.services.assets.links import Addresses, AssetLinks, Variant, brought_thumbnail
-from longtake.services.assets.register import (
+from longtake.services.assets.links import Addresses, AssetLinks, Variant, supplied_thumbnail
+from longtake.services.assets.schemas import AssetView, show_asset
+from longtake.services.assets.store import (
     MIRROR,
     PREVIEW,
     THUMBNAIL,
@@ -13,7 +13,7 @@ from longtake.services.assets.register import (
     register_assets,
     retry_mirror,
 )
-from longtake.services.assets.schemas import AssetView, show_asset
+from longtake.services.assets.tables import Asset, NewAsset, asset_from, assets
 
 __all__ = [
     "MIRROR",
@@ -28,7 +28,6 @@ __all__ = [
     "asset_from",
     "assets",
     "assets_of_tasks",
-    "brought_thumbnail",
     "find_assets",
     "keep_bytes",
     "keep_paid_bytes",
@@ -37,4 +36,5 @@ __all__ = [
     "register_assets",
     "retry_mirror",
     "show_asset",
+    "supplied_thumbnail",
 ]

@@ -1,4 +1,4 @@
-"""Files that go from hand to hand: bytes a provider answered with, and references in the form a provider takes."""
+"""Files exchanged with providers: results that arrive as bytes, and references in the form a provider takes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from longtake.errors import AssetGone, MediaRefused, ObjectMissing, StorageUnava
 
 if TYPE_CHECKING:
     from longtake.adapters.storage import Storage
-    from longtake.services.assets.assets import Asset, NewAsset
     from longtake.services.assets.links import AssetLinks
+    from longtake.services.assets.tables import Asset, NewAsset
 
 log = structlog.get_logger(__name__)
 
@@ -26,28 +26,25 @@ STORE_AGAIN_SECONDS = (0.5, 2.0, 5.0, 10.0)
 
 
 async def keep_bytes(storage: Storage, new: NewAsset, body: bytes, token: str) -> NewAsset:
-    """Store a result that came as bytes, before anything says that it is there; return the asset with its key.
+    """Store a result that came as bytes, before any row names it; return the asset with its key.
 
-    ``token`` is the lease token of the job that has the bytes. Raises MediaRefused for what is no media of this kind.
+    ``token`` is the lease token of the job that has the bytes. Raises MediaRefused for bytes that are not of this kind.
     """
     found = media_type(body[:FIRST_BYTES])
     if found is None or found.kind != new.kind:
-        raise MediaRefused(f"What the provider sent is not a {new.kind} of a kind that is kept.")
+        raise MediaRefused(f"The provider sent bytes that are not a {new.kind} in a supported format.")
     key = result_key(new.id, token, found.extension)
     stored = await storage.put(key, body, found.content_type, file_name=f"{new.id}.{found.extension}")
     return replace(new, key=key, content_type=found.content_type, size=stored.size, checksum=stored.checksum)
 
 
 async def keep_paid_bytes(storage: Storage, new: NewAsset, body: bytes, token: str) -> NewAsset:
-    """Store as ``keep_bytes`` does, and try for a while.
-
-    What is in hand was paid for, and asking for it again would be paid for again.
-    """
+    """Store as ``keep_bytes`` does, with a few retries: the result was paid for, and would be again."""
     for pause in STORE_AGAIN_SECONDS:
         try:
             return await keep_bytes(storage, new, body, token)
         except StorageUnavailable as error:
-            log.warning("storage does not take a result", action="wait", asset_id=new.id, code=error.code)
+            log.warning("storage unavailable for a result", action="wait", asset_id=new.id, code=error.code)
             await asyncio.sleep(pause)
     return await keep_bytes(storage, new, body, token)
 
@@ -55,7 +52,7 @@ async def keep_paid_bytes(storage: Storage, new: NewAsset, body: bytes, token: s
 async def reference_for_provider(
     storage: Storage, links: AssetLinks, asset: Asset, takes: Literal["url", "bytes"]
 ) -> Reference:
-    """Return a reference image as the provider takes it: where it can be fetched, or its bytes."""
+    """Return a reference image in the form the provider takes: a URL to fetch it from, or its bytes."""
     if asset.key is None or asset.content_type is None:
         raise AssetGone(f"The reference {asset.id} has no file.")
     if takes == "url":

@@ -1,4 +1,4 @@
-"""Addresses under which readers get an asset's file: made for each answer, short-lived, for one object each."""
+"""Links to the files of assets: made for each response, short-lived, valid for one object each."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
     from longtake.adapters.storage import Storage
     from longtake.clock import Clock
-    from longtake.services.assets.assets import Asset
+    from longtake.services.assets.tables import Asset
 
 LINK_SECONDS = 300.0
 
-#: What of an asset can be had: its file, its thumbnail, its moving preview. A link is good for one of them.
+#: The files of an asset: the file itself, its thumbnail, its moving preview. A link is valid for one of them.
 Variant = Literal["content", "thumbnail", "preview"]
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where an asset's file and its pictures are now; None where there is none."""
+    """The URLs of an asset's file and its pictures; None where there is no file."""
 
     url: str | None = None
     thumbnail_url: str | None = None
@@ -35,10 +35,10 @@ class Addresses:
 
 
 class AssetLinks:
-    """Our copy if there is one, else the provider's address while it lives.
+    """Makes links to our copy if there is one, else to the provider's URL while it works.
 
-    A store that can sign gives the address itself; files in a folder are served by our own server, by a link that is
-    signed with ``secret``. Whoever has a link can read that one file until it expires, and nothing else.
+    A store that can sign makes the link itself. Files in a folder are served by our own server, under a link signed
+    with ``secret``. A link gives access to that one file until it expires, and to nothing else.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class AssetLinks:
         self._needs_key = needs_key
 
     async def addresses(self, asset: Asset, seconds: float = LINK_SECONDS) -> Addresses:
-        """Return all addresses of an asset that an answer shows."""
+        """Return all links of an asset that a response shows."""
         return Addresses(
             await self.url(asset, seconds),
             await self.thumbnail_url(asset, seconds),
@@ -64,40 +64,40 @@ class AssetLinks:
         )
 
     async def url(self, asset: Asset, seconds: float = LINK_SECONDS) -> str | None:
-        """Return an address of the asset's file, or None when it cannot be had."""
+        """Return a link to the asset's file, or None when there is none."""
         if asset.key is not None:
             return await self._address(asset.id, "content", asset.key, seconds)
         return self.source_url(asset)
 
     async def thumbnail_url(self, asset: Asset, seconds: float = LINK_SECONDS) -> str | None:
-        """Return an address of the thumbnail: ours, else the one that an application brought itself."""
+        """Return a link to the thumbnail: ours, else the one that an application supplied."""
         if asset.thumbnail_key is not None:
             return await self._address(asset.id, "thumbnail", asset.thumbnail_key, seconds)
         if asset.has_picture:
-            # It waits with us until the storage takes it: nobody else could serve it.
+            # Our server keeps it until the storage accepts it, so only our server can serve it.
             return self._own(asset.id, "thumbnail", seconds)
-        return brought_thumbnail(asset)
+        return supplied_thumbnail(asset)
 
     async def preview_url(self, asset: Asset, seconds: float = LINK_SECONDS) -> str | None:
-        """Return an address of the moving preview."""
+        """Return a link to the moving preview."""
         if asset.preview_key is None:
             return None
         return await self._address(asset.id, "preview", asset.preview_key, seconds)
 
     def source_url(self, asset: Asset) -> str | None:
-        """Return the provider's address while it lives; nothing but http and https is ever handed on."""
-        if asset.source_url is None or not _of_the_web(asset.source_url):
+        """Return the provider's URL while it works. Only http and https URLs are passed on."""
+        if asset.source_url is None or not _is_web_url(asset.source_url):
             return None
         if self._needs_key(asset.source_url):
-            # Only we can open it; readers wait for our copy.
+            # Only we can open it; users wait for our copy.
             return None
         expires = asset.source_expires_at
         return asset.source_url if expires is None or expires > self._clock.now() else None
 
     def verify(self, asset_id: str, variant: Variant, expires: str, signature: str) -> None:
-        """Raise LinkInvalid unless the link was made here, for this of this asset, and has not expired."""
-        wanted = self._sign(asset_id, variant, expires).encode()
-        if not hmac.compare_digest(wanted, signature.encode(errors="replace")):
+        """Raise LinkInvalid unless we made the link for this file of this asset, and it has not expired."""
+        expected = self._sign(asset_id, variant, expires).encode()
+        if not hmac.compare_digest(expected, signature.encode(errors="replace")):
             raise LinkInvalid("This link is not valid.")
         if int(expires) <= self._clock.now().timestamp():
             raise LinkInvalid("This link has expired.")
@@ -117,12 +117,12 @@ class AssetLinks:
         return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def brought_thumbnail(asset: Asset) -> str | None:
-    """Return the address of a thumbnail that an application wrote into the row, if browsers may be sent there."""
-    return asset.thumbnail_url if asset.thumbnail_url is not None and _of_the_web(asset.thumbnail_url) else None
+def supplied_thumbnail(asset: Asset) -> str | None:
+    """Return the thumbnail URL that an application wrote into the row, if it is an http or https URL."""
+    return asset.thumbnail_url if asset.thumbnail_url is not None and _is_web_url(asset.thumbnail_url) else None
 
 
-def _of_the_web(url: str) -> bool:
+def _is_web_url(url: str) -> bool:
     try:
         return urlsplit(url).scheme in {"http", "https"}
     except ValueError:

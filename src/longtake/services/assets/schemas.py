@@ -1,4 +1,4 @@
-"""An asset as callers see it."""
+"""The response form of an asset."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:
-    from longtake.services.assets.assets import Asset
     from longtake.services.assets.links import Addresses
+    from longtake.services.assets.tables import Asset
 
-#: The words callers know for where our copy stands; what happens in between is one word to them.
+#: The public name of each state of our copy; the phases in between are `pending` to callers.
 SAVE_STATES = {
     "none": "none",
     "pending": "pending",
@@ -37,7 +37,7 @@ ASSET_EXAMPLE: dict[str, Any] = {
 
 
 class AssetView(BaseModel):
-    """A media file that we keep, or are about to keep."""
+    """A media file that we store or are about to store."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [ASSET_EXAMPLE]})
 
@@ -47,16 +47,16 @@ class AssetView(BaseModel):
     kind: Literal["image", "video"]
     title: str | None
     position: int
-    url: str | None = Field(description="Where the file is now; works for minutes. Ask again for a new one.")
+    url: str | None = Field(description="A link to the file, valid for minutes. Ask again for a new one.")
     save_state: Literal["none", "pending", "success", "failed", "expired"] = Field(
-        description="Where our own copy stands; none: nothing is to be copied."
+        description="The state of our own copy; `none`: there is nothing to copy."
     )
     save_attempts: int
     save_error: str | None
     save_phase: Literal["downloading", "uploading"] | None = Field(
-        description="What a copy that is under way is doing; null while none is."
+        description="The phase of a running copy, else null."
     )
-    bytes_done: int | None = Field(description="How much of the file such a copy has fetched.")
+    bytes_done: int | None = Field(description="How many bytes a running copy has fetched.")
     content_type: str | None
     size: int | None
     checksum: str | None = Field(description="SHA-256, hexadecimal.")
@@ -65,17 +65,17 @@ class AssetView(BaseModel):
     duration_seconds: float | None
     thumbnail_state: Literal["none", "pending", "processing", "completed", "failed"]
     thumbnail_error: str | None
-    thumbnail_url: str | None = Field(description="A JPEG of 960×540; works for minutes, as `url` does.")
+    thumbnail_url: str | None = Field(description="A link to a JPEG of 960×540, valid for minutes.")
     placeholder: str | None = Field(
-        description="A tiny picture as a data: address, to show blurred until there is more."
+        description="A tiny image as a data: URL, to show blurred while the thumbnail loads."
     )
-    preview_url: str | None = Field(description="A short moving WebP of a video; works for minutes.")
+    preview_url: str | None = Field(description="A link to a short animated WebP of a video, valid for minutes.")
     created_at: datetime
     saved_at: datetime | None
 
 
 def show_asset(asset: Asset, addresses: Addresses | None) -> dict[str, Any]:
-    """Return the one form in which every route shows an asset; the addresses are made for this answer."""
+    """Return an asset as every route shows it, with links made for this response."""
     return {
         "id": asset.id,
         "task_id": asset.task_id,
@@ -106,10 +106,10 @@ def show_asset(asset: Asset, addresses: Addresses | None) -> dict[str, Any]:
 
 
 def _code(error: str | None) -> str | None:
-    """Return only the code: the sentence may name what is inside of us."""
+    """Return only the code of an error: its sentence may name internals."""
     return (error or "").partition(":")[0] or None
 
 
 def moment(value: datetime | None) -> str | None:
-    """Return a time as callers read it."""
+    """Return a time in ISO 8601, as callers read it."""
     return None if value is None else value.isoformat().replace("+00:00", "Z")

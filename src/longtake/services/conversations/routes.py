@@ -1,15 +1,15 @@
-"""Conversations over HTTP: each user's own, and nobody else's."""
+"""`/v1/conversations`: each user's own conversations and messages."""
 
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 
 from longtake.db import Database
 from longtake.http.paging import read_cursor, write_cursor
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
-from longtake.services.accounts.callers import Caller, current_caller
+from longtake.services.accounts.current_caller import CurrentCaller
 from longtake.services.conversations.messages import add_message, list_messages
 from longtake.services.conversations.schemas import (
     ConversationList,
@@ -29,7 +29,6 @@ from longtake.services.conversations.store import (
     rename_conversation,
 )
 
-Asking = Annotated[Caller, Depends(current_caller)]
 Limit = Annotated[int, Query(ge=1, le=PAGE_LIMIT, description="How many at most.")]
 OlderMessages = Annotated[UUID | None, Query(description="Only messages older than this one.")]
 OlderConversations = Annotated[str | None, Query(max_length=100, description="`next` of the page before.")]
@@ -45,7 +44,9 @@ def build_routes(database: Database) -> APIRouter:
 
 def _add_reading(router: APIRouter, database: Database) -> None:
     @router.get("", summary="My conversations", responses=problems(*CALLER, "REQUEST_INVALID", "CURSOR_INVALID"))
-    async def list_mine(caller: Asking, before: OlderConversations = None, limit: Limit = 50) -> ConversationList:
+    async def list_mine(
+        caller: CurrentCaller, before: OlderConversations = None, limit: Limit = 50
+    ) -> ConversationList:
         """Return conversations, the last changed first. Scope `read`."""
         caller.require("read")
         cursor = None if before is None else read_cursor(before)
@@ -56,8 +57,8 @@ def _add_reading(router: APIRouter, database: Database) -> None:
     @router.get(
         "/{conversation_id}", summary="One conversation", responses=problems(*CALLER, "REQUEST_INVALID", "NOT_FOUND")
     )
-    async def show(conversation_id: UUID, caller: Asking) -> ConversationView:
-        """Return a conversation of mine. Scope `read`."""
+    async def show(conversation_id: UUID, caller: CurrentCaller) -> ConversationView:
+        """Return one of your conversations. Scope `read`."""
         caller.require("read")
         user = caller.user_id
         return ConversationView.model_validate(
@@ -70,7 +71,7 @@ def _add_reading(router: APIRouter, database: Database) -> None:
         responses=problems(*CALLER, "REQUEST_INVALID", "NOT_FOUND"),
     )
     async def show_messages(
-        conversation_id: UUID, caller: Asking, before: OlderMessages = None, limit: Limit = 50
+        conversation_id: UUID, caller: CurrentCaller, before: OlderMessages = None, limit: Limit = 50
     ) -> MessageList:
         """Return messages, newest first. Scope `read`."""
         caller.require("read")
@@ -83,8 +84,8 @@ def _add_changing(router: APIRouter, database: Database) -> None:
     @router.post(
         "", status_code=201, summary="Begin a conversation", responses=problems(*CALLER, *BODY, "TEXT_INVALID")
     )
-    async def begin(order: NewConversation, caller: Asking) -> ConversationView:
-        """Make an empty conversation. Scope `generate`."""
+    async def begin(order: NewConversation, caller: CurrentCaller) -> ConversationView:
+        """Create an empty conversation. Scope `generate`."""
         caller.require("generate")
         return ConversationView.model_validate(await database.run(create_conversation, caller.user_id, order.title))
 
@@ -93,8 +94,8 @@ def _add_changing(router: APIRouter, database: Database) -> None:
         summary="Rename a conversation",
         responses=problems(*CALLER, *BODY, "TEXT_INVALID", "NOT_FOUND"),
     )
-    async def rename(conversation_id: UUID, order: NewTitle, caller: Asking) -> ConversationView:
-        """Give the conversation another title. Scope `generate`."""
+    async def rename(conversation_id: UUID, order: NewTitle, caller: CurrentCaller) -> ConversationView:
+        """Change the title of a conversation. Scope `generate`."""
         caller.require("generate")
         return ConversationView.model_validate(
             await database.run(rename_conversation, caller.user_id, str(conversation_id), order.title)
@@ -106,8 +107,8 @@ def _add_changing(router: APIRouter, database: Database) -> None:
         summary="Say something",
         responses=problems(*CALLER, *BODY, "TEXT_INVALID", "NOT_FOUND"),
     )
-    async def say(conversation_id: UUID, order: NewMessage, caller: Asking) -> MessageView:
-        """Add a message of mine. It starts no task. Scope `generate`."""
+    async def say(conversation_id: UUID, order: NewMessage, caller: CurrentCaller) -> MessageView:
+        """Add a message. It starts no task. Scope `generate`."""
         caller.require("generate")
         return MessageView.model_validate(
             await database.run(add_message, caller.user_id, str(conversation_id), order.text)
@@ -118,7 +119,7 @@ def _add_changing(router: APIRouter, database: Database) -> None:
         summary="Mark a conversation as read",
         responses=problems(*CALLER, "REQUEST_INVALID", "NOT_FOUND"),
     )
-    async def read(conversation_id: UUID, caller: Asking) -> ConversationView:
-        """Note that I have seen all there is. Scope `generate`."""
+    async def read(conversation_id: UUID, caller: CurrentCaller) -> ConversationView:
+        """Mark all messages as read. Scope `generate`."""
         caller.require("generate")
         return ConversationView.model_validate(await database.run(mark_read, caller.user_id, str(conversation_id)))

@@ -1,4 +1,4 @@
-"""What conversations and messages look like over HTTP."""
+"""Requests and responses of the conversation routes."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -49,7 +49,7 @@ class ConversationView(BaseModel):
 
 
 class ConversationList(BaseModel):
-    """Conversations, the last changed first; `next` is what `before` has to be for the page after."""
+    """Conversations, the last changed first; `next` is the `before` of the next page."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -62,7 +62,7 @@ class ConversationList(BaseModel):
 
 
 class NewConversation(BaseModel):
-    """What a new conversation is called; nothing is fine."""
+    """The title of a new conversation; it may be empty."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"title": "Lighthouses"}]})
 
@@ -70,7 +70,7 @@ class NewConversation(BaseModel):
 
 
 class NewTitle(BaseModel):
-    """What the conversation is called from now on."""
+    """The new title of a conversation."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"title": "Lighthouses at night"}]})
 
@@ -78,7 +78,7 @@ class NewTitle(BaseModel):
 
 
 class MessageView(BaseModel):
-    """A message. An answer under way has the state `placeholder`; `data` has its parameters and cost."""
+    """A message. An unfinished answer has the state `placeholder`; `data` has its parameters and cost."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_SHOWN_MESSAGE]})
 
@@ -94,7 +94,7 @@ class MessageView(BaseModel):
 
 
 class MessageList(BaseModel):
-    """Messages, newest first; `next` is what `before` has to be for the page after."""
+    """Messages, newest first; `next` is the `before` of the next page."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"messages": [_SHOWN_MESSAGE], "next": _MESSAGE}]})
 
@@ -103,7 +103,7 @@ class MessageList(BaseModel):
 
 
 class NewMessage(BaseModel):
-    """What the user says."""
+    """A message of the user."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"text": "Something with more sea."}]})
 

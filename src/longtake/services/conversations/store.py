@@ -1,10 +1,10 @@
-"""A user's conversations: made, listed, renamed, read. Whoever asks for somebody else's hears that there is none."""
+"""A user's conversations. Another user's conversation is answered as not found."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, insert, literal_column, select, tuple_, update
+from sqlalchemy import delete, func, insert, literal_column, select, tuple_, update
 
 from longtake.clock import new_id
 from longtake.db.dialects import NOW
@@ -26,7 +26,7 @@ SHOWN = tuple(conversations.c[name] for name in ("id", "title", "unread", "creat
 
 
 def create_conversation(tx: Transaction, user_id: str, title: str = "") -> dict[str, Any]:
-    """Make an empty conversation."""
+    """Create an empty conversation."""
     check_plain_text("title", title, most=TITLE_LIMIT)
     values = {"id": new_id(), "user_id": user_id, "title": title, "unread": 0, "created_at": NOW, "changed_at": NOW}
     row = tx.execute(insert(conversations).values(**values).returning(*SHOWN)).one()
@@ -34,7 +34,7 @@ def create_conversation(tx: Transaction, user_id: str, title: str = "") -> dict[
 
 
 def get_conversation(tx: Transaction, user_id: str, conversation_id: str) -> dict[str, Any]:
-    """Return one conversation of the user's."""
+    """Return one of the user's conversations."""
     own = (conversations.c.id == conversation_id, conversations.c.user_id == user_id)
     row = tx.execute(select(*SHOWN).where(*own)).first()
     if row is None:
@@ -45,7 +45,7 @@ def get_conversation(tx: Transaction, user_id: str, conversation_id: str) -> dic
 def list_conversations(
     tx: Transaction, user_id: str, before: Cursor | None = None, limit: int = 50
 ) -> tuple[list[dict[str, Any]], Cursor | None]:
-    """Return the user's conversations, the last changed first, and the cursor for those before them, if any."""
+    """Return a page of the user's conversations, last changed first, and the cursor of the next page, if any."""
     limit = min(limit, PAGE_LIMIT)
     order = (conversations.c.changed_at, conversations.c.id)
     query = select(*SHOWN).where(conversations.c.user_id == user_id)
@@ -57,27 +57,27 @@ def list_conversations(
 
 
 def count_unread(tx: Transaction, user_id: str) -> int:
-    """Return how many answers the user has not read, over all conversations."""
-    # Written as the partial index has it: only conversations with something unread are looked at.
+    """Return the number of unread answers over all the user's conversations."""
+    # Spelled like the condition of the partial index, so that only unread conversations are read.
     unread: ColumnElement[bool] = literal_column("conversations.unread > 0")
     total = select(func.coalesce(func.sum(conversations.c.unread), 0))
     return int(tx.execute(total.where(conversations.c.user_id == user_id, unread)).scalar_one())
 
 
 def rename_conversation(tx: Transaction, user_id: str, conversation_id: str, title: str) -> dict[str, Any]:
-    """Give the conversation another title."""
+    """Change the title of a conversation."""
     check_plain_text("title", title, most=TITLE_LIMIT)
     return change_conversation(tx, user_id, conversation_id, title=title, changed_at=NOW)
 
 
 def mark_read(tx: Transaction, user_id: str, conversation_id: str) -> dict[str, Any]:
-    """Note that the user has seen all there is. Its place in the list stays: nothing new was said."""
+    """Mark the conversation as read. Its place in the list stays, because nothing was said."""
     found = get_conversation(tx, user_id, conversation_id)
     return found if not found["unread"] else change_conversation(tx, user_id, conversation_id, unread=0)
 
 
 def change_conversation(tx: Transaction, user_id: str, conversation_id: str, **values: Any) -> dict[str, Any]:
-    """Change a conversation of the user's and tell of it; its row stays locked until the commit."""
+    """Change one of the user's conversations and write an event. Its row stays locked until the commit."""
     own = (conversations.c.id == conversation_id, conversations.c.user_id == user_id)
     row = tx.execute(update(conversations).where(*own).values(**values).returning(*SHOWN)).first()
     if row is None:
@@ -85,8 +85,16 @@ def change_conversation(tx: Transaction, user_id: str, conversation_id: str, **v
     return _changed(tx, user_id, plain(row))
 
 
+def remove_conversation(tx: Transaction, user_id: str, conversation_id: str) -> None:
+    """Delete one of the user's conversations with its messages."""
+    own = (conversations.c.id == conversation_id, conversations.c.user_id == user_id)
+    if tx.execute(delete(conversations).where(*own)).rowcount == 0:
+        raise no_conversation(conversation_id)
+    append_event(tx, "conversation.deleted", subject=conversation_id, user_id=user_id, data={})
+
+
 def no_conversation(conversation_id: str) -> NotFound:
-    """Say the same of a conversation that does not exist and of one that is somebody else's."""
+    """Return the same error for a conversation that does not exist and for another user's."""
     return NotFound(f"There is no conversation {conversation_id}.", hint="GET /v1/conversations lists yours.")
 
 

@@ -1,4 +1,4 @@
-"""The tables of conversations, as Core sees them. Migrations make them; this file only names them."""
+"""The tables of conversations. Migrations create them; this file describes them to SQLAlchemy Core."""
 
 from sqlalchemy import Column, Integer, Table, Text
 

@@ -1,4 +1,4 @@
-"""Credits: a double-entry ledger that is only ever added to.
+"""Credits: an append-only double-entry ledger.
 
 Every movement is one transfer with two entries that sum to zero. A user has two accounts, ``available`` and ``held``;
 the program has ``issued``, where grants come from, and ``earned``, where captured credits go. The user's balance is
@@ -7,10 +7,9 @@ kept beside the entries and changes in the same transaction.
 
 from longtake.services.credits.audit import Finding, audit
 from longtake.services.credits.balances import Balance, balance
-from longtake.services.credits.history import HistoryPage, history
 from longtake.services.credits.holds import Ended, capture, end_holds, hold, hold_each, release
 from longtake.services.credits.ledger import grant, refund, withdraw
-from longtake.services.credits.transfers import Transfer
+from longtake.services.credits.transfers import HistoryPage, Transfer, history
 
 __all__ = [
     "Balance",

@@ -1,6 +1,6 @@
-"""Holds: credits set aside for a task until it ends, exactly once, in one of two ways.
+"""Holds: credits set aside for a task until it ends. A hold ends exactly once, captured or released.
 
-Locks are taken in one order everywhere: holds by task, then balances by user. So no two batches wait for each other.
+Locks are taken in one order everywhere: holds by task, then balances by user. So no two batches deadlock.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ UPDATE credit_holds SET state = ?, ended_at = longtake_now()
 WHERE task_id IN (SELECT value FROM json_each(?)) AND state = 'open' RETURNING task_id, user_id, amount
 """
 
-#: What cannot be written the same for both is prepared for each.
+#: The insert, prepared for each dialect.
 OPEN = {
     name: Prepared(
         dialect.insert(credit_holds)
@@ -52,23 +52,23 @@ OPEN = {
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What one call ended: tasks whose hold was captured, and what each released one gave back."""
+    """The holds that one call ended: the captured tasks, and the amount given back for each released one."""
 
     captured: list[str]
     released: dict[str, int]
 
 
 def hold(tx: Transaction, *, user_id: str, task_id: str, amount: int, request_id: str | None = None) -> None:
-    """Set the price of a task aside, or refuse because the user has less; a task that costs nothing has a hold too."""
+    """Hold the price of a task; raises InsufficientCredits. A task that costs nothing has a hold too."""
     hold_each(tx, user_id=user_id, amounts={task_id: amount}, request_id=request_id)
 
 
 def hold_each(tx: Transaction, *, user_id: str, amounts: Mapping[str, int], request_id: str | None = None) -> None:
-    """Set the prices of several tasks of one user aside as ``hold`` does: all of them, or none."""
+    """Hold the prices of several tasks of one user as ``hold`` does: all of them, or none."""
     for task_id, amount in amounts.items():
         check_amount(amount, least=0)
         if not tx.run(OPEN[tx.dialect], task_id=task_id, user_id=user_id, amount=amount):
-            raise StateConflict(f"Credits were held for the task {task_id} already.")
+            raise StateConflict(f"Credits are already held for the task {task_id}.")
     post(
         tx,
         [
@@ -80,12 +80,12 @@ def hold_each(tx: Transaction, *, user_id: str, amounts: Mapping[str, int], requ
 
 
 def capture(tx: Transaction, task_ids: Sequence[str]) -> list[str]:
-    """Earn what the tasks hold; return those whose hold this very call ended. Others are left as they are."""
+    """Capture the holds of tasks; return the tasks whose hold this call ended. Ended holds stay as they are."""
     return end_holds(tx, capture=task_ids).captured
 
 
 def release(tx: Transaction, task_ids: Sequence[str], reason: str | Mapping[str, str]) -> dict[str, int]:
-    """Give back what the tasks hold; return how much of each that this very call ended."""
+    """Release the holds of tasks; return the amount given back for each hold that this call ended."""
     reasons = reason if isinstance(reason, Mapping) else dict.fromkeys(task_ids, reason)
     return end_holds(tx, release={task_id: reasons[task_id] for task_id in task_ids}).released
 
@@ -93,7 +93,7 @@ def release(tx: Transaction, task_ids: Sequence[str], reason: str | Mapping[str,
 def end_holds(tx: Transaction, *, capture: Sequence[str] = (), release: Mapping[str, str] | None = None) -> Ended:
     """Capture some holds and release others, each with a reason, taking all locks in one order.
 
-    A hold that has ended already stays as it ended: of a capture and a release that race, one finds it open.
+    A hold that has ended stays as it is: when a capture and a release race, only one finds it open.
     """
     reasons = release or {}
     if both := reasons.keys() & set(capture):
@@ -110,7 +110,7 @@ def end_holds(tx: Transaction, *, capture: Sequence[str] = (), release: Mapping[
 
 
 def _lock(tx: Transaction, task_ids: Sequence[str]) -> None:
-    # SQLite's one writer is a lock already; a single row is locked by its UPDATE.
+    # SQLite has one writer at a time; a single row is locked by its UPDATE.
     if tx.dialect != SQLITE and len(task_ids) > 1:
         tx.sql(LOCK_POSTGRESQL, arrays([(task_id,) for task_id in task_ids]))
 

@@ -1,4 +1,4 @@
-"""What people do to the ledger: grant credits, take them away, give back what a task was charged."""
+"""Manual transfers: grant credits, withdraw them, refund a task."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOCK_REFERENCE = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 def grant(
     tx: Transaction, *, user_id: str, amount: int, reason: str, made_by: str, reference: str | None = None
 ) -> Transfer:
-    """Give a user credits. The same reference again is the same grant: the first one is returned, nothing is added."""
+    """Grant credits to a user. The same reference again returns the first grant and adds nothing."""
     new = Transfer(new_id(), "grant", user_id, amount, reason=reason, made_by=made_by, reference=reference)
     _check(new)
     open_balance(tx, user_id)
@@ -36,19 +36,19 @@ def grant(
 def withdraw(
     tx: Transaction, *, user_id: str, amount: int, reason: str, made_by: str, reference: str | None = None
 ) -> Transfer:
-    """Take credits back that are available; those that tasks hold stay. The same reference again changes nothing."""
+    """Withdraw available credits; held ones stay. The same reference again returns the first withdrawal."""
     new = Transfer(new_id(), "withdraw", user_id, amount, reason=reason, made_by=made_by, reference=reference)
     _check(new)
     return _find_same(tx, new) or _post_one(tx, new)
 
 
 def refund(tx: Transaction, *, task_id: str, made_by: str, reason: str) -> Transfer:
-    """Give back what a task was charged, once; the capture stays in the ledger and the refund reverses it."""
-    # The task first: whatever ends a task locks it before its hold.
+    """Refund what a task was charged, once. The capture stays in the ledger and the refund reverses it."""
+    # The task first: code that ends a task locks it before its hold.
     known = tx.execute(select(tasks.c.id).where(tasks.c.id == task_id).with_for_update()).first()
     held = tx.execute(select(credit_holds).where(credit_holds.c.task_id == task_id).with_for_update()).first()
     if held is None:
-        raise NotFound(f"No credits were ever held for a task {task_id}.")
+        raise NotFound(f"No credits were ever held for the task {task_id}.")
     new = Transfer(new_id(), "refund", held.user_id, held.amount, task_id, reason, made_by)
     _check(new, least=0)
     _require_refundable(tx, task_id, held.state, held.amount)
@@ -77,7 +77,7 @@ def _find_same(tx: Transaction, new: Transfer) -> Transfer | None:
     if new.reference is None:
         return None
     if tx.dialect == POSTGRESQL:
-        # Two that come at once with one reference take turns: the second finds what the first wrote.
+        # Concurrent requests with the same reference take turns: the second finds what the first wrote.
         tx.sql(LOCK_REFERENCE, (f"credits {new.kind} {new.reference}",))
     same = (credit_transfers.c.kind == new.kind, credit_transfers.c.reference == new.reference)
     row = tx.execute(select(credit_transfers).where(*same)).first()

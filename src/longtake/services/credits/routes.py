@@ -1,21 +1,18 @@
-"""Credits over HTTP: users see their own, administrators grant and refund."""
+"""`/v1/credits` and `/v1/admin`: users see their own credits, administrators grant and refund."""
 
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 
 from longtake.db import Database, Transaction
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
-from longtake.services.accounts.callers import Caller, current_caller
+from longtake.services.accounts.current_caller import CurrentCaller
 from longtake.services.credits.balances import balance
-from longtake.services.credits.history import PAGE_LIMIT, history
 from longtake.services.credits.ledger import grant, refund
 from longtake.services.credits.schemas import BalanceView, GrantOrder, HistoryView, Receipt, RefundOrder, TransferView
-from longtake.services.credits.transfers import Transfer
-
-Asking = Annotated[Caller, Depends(current_caller)]
+from longtake.services.credits.transfers import HISTORY_LIMIT, Transfer, history
 
 
 def build_routes(database: Database) -> APIRouter:
@@ -28,17 +25,17 @@ def build_routes(database: Database) -> APIRouter:
 
 def _add_reading(router: APIRouter, database: Database) -> None:
     @router.get("/credits", summary="My balance", responses=problems(*CALLER))
-    async def show_balance(caller: Asking) -> BalanceView:
-        """Return what can be spent, and what tasks under way hold. Scope `read`."""
+    async def show_balance(caller: CurrentCaller) -> BalanceView:
+        """Return the credits that can be spent, and those that running tasks hold. Scope `read`."""
         caller.require("read")
         found = await database.read(balance, caller.user_id, as_user=caller.user_id)
         return BalanceView(available=found.available, held=found.held)
 
     @router.get("/credits/history", summary="My transfers", responses=problems(*CALLER, "REQUEST_INVALID"))
     async def list_transfers(
-        caller: Asking,
+        caller: CurrentCaller,
         before: Annotated[UUID | None, Query(description="Only transfers older than this one.")] = None,
-        limit: Annotated[int, Query(ge=1, le=PAGE_LIMIT, description="How many at most.")] = 50,
+        limit: Annotated[int, Query(ge=1, le=HISTORY_LIMIT, description="How many at most.")] = 50,
     ) -> HistoryView:
         """Return transfers, newest first. Scope `read`."""
         caller.require("read")
@@ -53,9 +50,9 @@ def _add_changing(router: APIRouter, database: Database) -> None:
         summary="Grant credits",
         responses=problems(*CALLER, *BODY, "AMOUNT_INVALID", "TEXT_INVALID", "STATE_CONFLICT"),
     )
-    async def grant_credits(order: GrantOrder, caller: Asking) -> Receipt:
-        """Give a user credits. Scope `admin`, or a service that may `generate`. A reference makes it repeatable."""
-        # A shop's own service sells credits; it needs no other right of an administrator.
+    async def grant_credits(order: GrantOrder, caller: CurrentCaller) -> Receipt:
+        """Grant credits to a user. Scope `admin`, or a service with `generate`. A reference makes it safe to repeat."""
+        # A shop's service sells credits; it needs no other right of an administrator.
         caller.require("generate" if caller.role == "service" else "admin")
 
         def write(tx: Transaction) -> Transfer:
@@ -75,8 +72,8 @@ def _add_changing(router: APIRouter, database: Database) -> None:
         summary="Refund a task",
         responses=problems(*CALLER, *BODY, "TEXT_INVALID", "NOT_FOUND", "STATE_CONFLICT"),
     )
-    async def refund_task(task_id: UUID, order: RefundOrder, caller: Asking) -> Receipt:
-        """Give back what a completed task was charged, once. Scope `admin`."""
+    async def refund_task(task_id: UUID, order: RefundOrder, caller: CurrentCaller) -> Receipt:
+        """Refund a completed task, once. Scope `admin`."""
         caller.require("admin")
 
         def write(tx: Transaction) -> Transfer:

@@ -1,4 +1,4 @@
-"""What credits look like over HTTP."""
+"""Requests and responses of the credit routes."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from longtake.services.credits.ledger import NAME_LIMIT, REASON_LIMIT
 from longtake.services.credits.transfers import AMOUNT_LIMIT
 
-#: Strict: neither 5.0 nor true is a number of credits.
+#: Strict: neither 5.0 nor true is an amount.
 Amount = Annotated[int, Field(strict=True, ge=1, le=AMOUNT_LIMIT)]
-Reason = Annotated[str, Field(min_length=1, max_length=REASON_LIMIT)]
+ReasonText = Annotated[str, Field(min_length=1, max_length=REASON_LIMIT)]
 Name = Annotated[str, Field(min_length=1, max_length=NAME_LIMIT)]
 Kind = Literal["grant", "hold", "capture", "release", "refund", "withdraw"]
 
@@ -19,7 +19,7 @@ _TRANSFER = "0199c1f2-9d11-7b0e-8f3a-5b1f0e9d2c44"
 
 
 class BalanceView(BaseModel):
-    """What can be spent, and what tasks under way hold."""
+    """The credits that can be spent, and those that running tasks hold."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"available": 70, "held": 30}]})
 
@@ -41,7 +41,7 @@ _SHOWN_TRANSFER: dict[str, Any] = {
 
 
 class TransferView(BaseModel):
-    """One movement of credits; `available` and `held` say what it did to each, with its sign."""
+    """One movement of credits; `available` and `held` are its signed changes to each."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_SHOWN_TRANSFER]})
 
@@ -57,7 +57,7 @@ class TransferView(BaseModel):
 
 
 class HistoryView(BaseModel):
-    """Transfers, newest first; `next` is what `before` has to be for the page after."""
+    """Transfers, newest first; `next` is the `before` of the next page."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"transfers": [_SHOWN_TRANSFER], "next": _TRANSFER}]})
 
@@ -66,7 +66,7 @@ class HistoryView(BaseModel):
 
 
 class GrantOrder(BaseModel):
-    """Whom to give how many credits, and why. The same `reference` again adds nothing."""
+    """A grant of credits to a user. The same `reference` again adds nothing."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -77,20 +77,20 @@ class GrantOrder(BaseModel):
 
     user_id: Name
     amount: Amount
-    reason: Reason
+    reason: ReasonText
     reference: Name | None = None
 
 
 class RefundOrder(BaseModel):
-    """Why a task's credits are given back."""
+    """The reason of a refund."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"reason": "The result was unusable."}]})
 
-    reason: Reason
+    reason: ReasonText
 
 
 class Receipt(BaseModel):
-    """The transfer that was made, or that had been made before with the same reference."""
+    """The transfer, new or made earlier with the same reference."""
 
     model_config = ConfigDict(
         json_schema_extra={

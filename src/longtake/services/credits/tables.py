@@ -1,4 +1,4 @@
-"""The ledger's tables, as Core sees them. Migrations make them; this file only names them."""
+"""The tables of the ledger. Migrations create them; this file describes them to SQLAlchemy Core."""
 
 from sqlalchemy import BigInteger, Column, Table, Text, column, table
 
@@ -20,7 +20,7 @@ credit_transfers = Table(
     Column("at", Instant, nullable=False),
 )
 
-#: What a user has, kept beside the entries. The program's own accounts have no row: everybody would wait for it.
+#: Users' balances, kept beside the entries. The program's own accounts have no row: every transfer would wait for it.
 credit_balances = Table(
     "credit_balances",
     metadata,
@@ -41,5 +41,5 @@ credit_holds = Table(
     Column("ended_at", Instant),
 )
 
-#: The one column of the tasks that the ledger writes: what an administrator gave back.
+#: The only column of tasks that the ledger writes: the refunded amount.
 tasks = table("tasks", column("id", Identifier), column("credits_refunded", BigInteger))

@@ -1,25 +1,31 @@
-"""Writing the ledger: a transfer, its two entries, the balance they change and the event that tells of it."""
+"""Transfers: each is written with its two entries, the balance they change, and an event. Users can list theirs."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
 
 from longtake.db.dialects import SQLITE
 from longtake.engine.events import append_events
+from longtake.engine.queries import plain
 from longtake.engine.queue_postgresql import arrays
 from longtake.errors import InvalidAmount
 from longtake.services.credits.balances import Balance, change_balances
+from longtake.services.credits.tables import credit_transfers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from sqlalchemy import Row
 
     from longtake.db import Transaction
 
 AMOUNT_LIMIT = 10**12
 
-#: From which account to which each kind goes.
+#: The account each kind of transfer takes from, and the one it goes to.
 WAYS = {
     "grant": ("issued", "available"),
     "hold": ("available", "held"),
@@ -55,7 +61,7 @@ ENTRY_SQLITE = "INSERT INTO credit_entries (transfer_id, account, user_id, amoun
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Credits that move from one account to another; the amount is never negative, the kind says which way."""
+    """Credits that move from one account to another. The amount is never negative; the kind gives the direction."""
 
     id: str
     kind: str
@@ -69,20 +75,20 @@ class Transfer:
 
     @property
     def change(self) -> Balance:
-        """What it does to the user's balance."""
+        """The change to the user's balance."""
         origin, target = WAYS[self.kind]
         available, held = (((target == one) - (origin == one)) * self.amount for one in USER_ACCOUNTS)
         return Balance(available, held)
 
 
 def check_amount(amount: int, *, least: int = 1) -> None:
-    """Refuse what is not a whole number of credits: a fraction or a truth value is a mistake of the caller."""
+    """Raise InvalidAmount unless the amount is a whole number in range; fractions and booleans are refused."""
     if type(amount) is not int or not least <= amount <= AMOUNT_LIMIT:
         raise InvalidAmount(f"The amount is {amount!r}; it must be a whole number from {least} to {AMOUNT_LIMIT:,}.")
 
 
 def post(tx: Transaction, transfers: Sequence[Transfer]) -> None:
-    """Write the transfers with all that belongs to them; nothing at all if one of them cannot be paid."""
+    """Write the transfers with their entries, balances and events; none of them if one cannot be paid."""
     if not transfers:
         return
     balances = change_balances(tx, _sums(transfers))
@@ -99,7 +105,7 @@ def post(tx: Transaction, transfers: Sequence[Transfer]) -> None:
 
 
 def _sums(transfers: Sequence[Transfer]) -> dict[str, Balance]:
-    """Return one change for each user, however many transfers are theirs."""
+    """Return the sum of each user's changes."""
     by_user: dict[str, list[Balance]] = defaultdict(list)
     for one in transfers:
         by_user[one.user_id].append(one.change)
@@ -121,3 +127,31 @@ def _event(one: Transfer, after: Balance) -> tuple[str, str, str, dict[str, str 
     data: dict[str, str | int] = {"kind": one.kind, "amount": one.amount}
     data |= {"available": after.available, "held": after.held}
     return "credits.changed", one.task_id or one.id, one.user_id, data
+
+
+HISTORY_LIMIT = 500
+HISTORY_COLUMNS = ("id", "kind", "amount", "task_id", "reason", "made_by", "reference", "at")
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPage:
+    """A page of transfers, and the `before` of the next page."""
+
+    transfers: list[dict[str, Any]]
+    next: str | None
+
+
+def history(tx: Transaction, user_id: str, before: str | None = None, limit: int = 50) -> HistoryPage:
+    """Return a page of transfers, newest first, each with its change to the available and the held credits."""
+    limit = min(limit, HISTORY_LIMIT)
+    query = select(*(credit_transfers.c[name] for name in HISTORY_COLUMNS)).where(credit_transfers.c.user_id == user_id)
+    if before is not None:
+        query = query.where(credit_transfers.c.id < before)
+    rows = tx.execute(query.order_by(credit_transfers.c.id.desc()).limit(limit + 1)).all()
+    cursor = str(rows[limit - 1].id) if len(rows) > limit else None
+    return HistoryPage([_shown(user_id, row) for row in rows[:limit]], cursor)
+
+
+def _shown(user_id: str, row: Row[Any]) -> dict[str, Any]:
+    change = Transfer(row.id, row.kind, user_id, row.amount).change
+    return {**plain(row), "available": change.available, "held": change.held}

@@ -1,1 +1,1 @@
-"""Told at once: the live feed of events."""
+"""The live stream of a user's events, as server-sent events."""

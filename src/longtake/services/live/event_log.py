@@ -1,52 +1,105 @@
-"""Reading the log: what came after a place for everybody, and what one user has missed."""
+"""Reads the log of events from a cursor: the pair (transaction, sequence), which callers send back as one word.
+
+A client at a cursor has seen every event up to it, and no later event is ever written before it.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from longtake.engine.events import Event, forgotten_until, is_held_up, read_events, read_events_of
-from longtake.services.live.cursors import Cursor, current_place, reached
-from longtake.services.live.sse import Told, tell
+from longtake.db.dialects import SQLITE
+from longtake.engine.events import Event, forgotten_until, is_held_up, read_events
+from longtake.errors import InvalidCursor
 
 if TYPE_CHECKING:
     from longtake.db import Transaction
 
+Cursor = tuple[int, int]
+
+#: The largest value the columns can hold.
+MOST = 2**63 - 1
+_CURSOR = re.compile(r"([0-9]{1,19})\.([0-9]{1,19})")
+
+OLDEST_OPEN = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+LAST_EVENT = """
+SELECT transaction_id::text::bigint, sequence FROM events
+WHERE transaction_id < pg_snapshot_xmin(pg_current_snapshot())
+ORDER BY events.transaction_id DESC, events.sequence DESC LIMIT 1
+"""
+# All rows may have been deleted; the last number assigned is kept.
+LAST_SEQUENCE = "SELECT seq FROM sqlite_sequence WHERE name = 'events'"
+
+
+def write_cursor(cursor: Cursor) -> str:
+    """Return the cursor as one word."""
+    return f"{cursor[0]}.{cursor[1]}"
+
+
+def read_cursor(word: str) -> Cursor:
+    """Return the cursor of a word that `write_cursor` returned; raises InvalidCursor for any other."""
+    match = _CURSOR.fullmatch(word)
+    if match is None or max(place := (int(match[1]), int(match[2]))) > MOST:
+        raise InvalidCursor(
+            "This cursor comes neither from the stream nor from the snapshot.",
+            hint="Send the id of the last event unchanged, or no cursor to start from now.",
+        )
+    return place
+
+
+def log_end(tx: Transaction) -> Cursor:
+    """Return the furthest the log may reach now: a cursor beyond it belongs to another log."""
+    if tx.dialect == SQLITE:
+        found = tx.sql(LAST_SEQUENCE)
+        return (0, found[0][0] if found else 0)
+    # All transactions before the oldest open one have ended; its events and later ones come after.
+    return (tx.sql(OLDEST_OPEN)[0][0], 0)
+
+
+def current_place(tx: Transaction) -> Cursor:
+    """Return the cursor up to which every event, by any writer, is visible to this transaction.
+
+    On PostgreSQL it is the cursor of an event, because a visible event is on disk. A number that was only assigned may
+    be assigned again after a crash, and events written under it then would come before the cursor.
+    """
+    if tx.dialect == SQLITE:
+        return log_end(tx)
+    return max([forgotten_until(tx), *((row[0], row[1]) for row in tx.sql(LAST_EVENT))])
+
+
+def current_cursor(tx: Transaction) -> str:
+    """Return the cursor of now: a stream from here sends every event that this transaction does not see.
+
+    Read it before other data, so that no change is lost; the stream may repeat some of them. Do not read it as a user:
+    row security would hide other users' events.
+    """
+    return write_cursor(current_place(tx))
+
 
 @dataclass(frozen=True, slots=True)
-class Round:
-    """What one look at the log has found."""
+class LogPage:
+    """The events that one read of the log found."""
 
-    #: Up to here everything has been read.
+    #: Everything up to here has been read.
     place: Cursor
     events: list[Event] = field(default_factory=list)
-    #: There is more to read at once.
+    #: More events can be read at once.
     more: bool = False
-    #: There is more that must not be read before a transaction has ended that is still open.
-    held_up: bool = False
-    #: What came after the place that was asked for cannot be known: it was forgotten, or the log has never been there.
+    #: More events exist, but must not be read before an open transaction has ended.
+    stalled: bool = False
+    #: The events after the requested cursor are unknown: they were deleted, or the cursor is of another log.
     broken: bool = False
 
 
-def read_round(tx: Transaction, after: Cursor, limit: int) -> Round:
-    """Return the events after the place, and the place to go on from."""
-    if after < forgotten_until(tx) or after > reached(tx):
-        return Round(current_place(tx), broken=True)
+def read_page(tx: Transaction, after: Cursor, limit: int) -> LogPage:
+    """Return the events after a cursor, and the cursor to continue from."""
+    if after < forgotten_until(tx) or after > log_end(tx):
+        return LogPage(current_place(tx), broken=True)
     events = read_events(tx, after, limit)
-    # Up to the last event, and not to now: that is on the disk, while a server that crashes may give numbers of
-    # transactions a second time which wrote nothing.
+    # Up to the last event, not up to now: an event is on disk, while a server that crashes may assign the numbers of
+    # transactions that wrote nothing a second time.
     place = events[-1].cursor if events else after
     if len(events) == limit:
-        return Round(place, events, more=True)
-    return Round(place, events, held_up=is_held_up(tx))
-
-
-def read_missed(tx: Transaction, user_id: str, after: Cursor, until: Cursor, limit: int) -> list[Told] | None:
-    """Return the user's events after one place and up to another; None when that cannot be known any more.
-
-    Looked at in the same moment: some of what stood there may have been forgotten, and a place that the log has not
-    reached is none of its own.
-    """
-    if after < forgotten_until(tx) or after > reached(tx):
-        return None
-    return [tell(event) for event in read_events_of(tx, user_id, after, until, limit)]
+        return LogPage(place, events, more=True)
+    return LogPage(place, events, stalled=is_held_up(tx))

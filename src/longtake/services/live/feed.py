@@ -1,25 +1,24 @@
-"""The live feed: one loop for each server process, one look at the log for all readers.
+"""The live feed: one loop per server process, and one read of the log for all its subscribers.
 
-A reader is told every event after the place where the feed was when it joined; what it has missed before is read for
-it alone, up to that very place. So nothing is lost in between, and nothing is told twice.
+A subscriber gets every event after the place where the feed was when it joined. What it missed before is read for it
+alone, up to that place. So no event is lost in between, and none is sent twice.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from typing import TYPE_CHECKING
 
 import structlog
 
 from longtake.engine.events import TOPIC
 from longtake.errors import LongtakeError
-from longtake.services.live.cursors import Cursor, current_place
-from longtake.services.live.event_log import Round, read_round
-from longtake.services.live.replay_buffer import Recent
-from longtake.services.live.sse import Reason, tell
-from longtake.services.live.stalled_alert import HeldUp
-from longtake.services.live.subscriber import Reader, Wanted
+from longtake.services.live.event_log import Cursor, LogPage, current_place, read_page
+from longtake.services.live.sse import EndReason, encode_event
+from longtake.services.live.stalled_alert import StalledAlert
+from longtake.services.live.subscriber import Subscriber, TypeFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,105 +27,107 @@ if TYPE_CHECKING:
     from longtake.clock import Clock
     from longtake.db import Database
     from longtake.engine.events import Event
+    from longtake.services.live.event_log import Cursor
+    from longtake.services.live.sse import EncodedEvent
 
 log = structlog.get_logger(__name__)
 
-ROUND_LIMIT = 1_000
-#: A signal may be lost; then the log is looked at all the same.
+PAGE_LIMIT = 1_000
+#: The log is read this often even without a signal, because signals get lost.
 POLL_SECONDS = 1.0
-#: Looks are at least this far apart: under load one finds the events of many transactions.
+#: Reads are at least this far apart: under load, one finds the events of many transactions.
 SPACING_SECONDS = 0.005
-HELD_UP_SECONDS = (0.01, 0.25)
+STALLED_SECONDS = (0.01, 0.25)
 
 
 class Feed:
-    """Tells readers and listeners of this process what happens. Without any of them it rests."""
+    """Passes events to the subscribers and listeners of this process. Without any of them it does not read."""
 
-    def __init__(self, database: Database, clock: Clock, recent: Recent | None = None) -> None:
+    def __init__(self, database: Database, clock: Clock, buffer: ReplayBuffer | None = None) -> None:
         self._database = database
         self._clock = clock
-        self._recent = recent or Recent()
-        self._held_up = HeldUp(database, clock)
-        self._readers: dict[str, set[Reader]] = {}
+        self._buffer = buffer or ReplayBuffer()
+        self._alert = StalledAlert(database, clock)
+        self._subscribers: dict[str, set[Subscriber]] = {}
         self._listeners: list[Callable[[Event], None]] = []
-        self._audience: list[Callable[[str, bool], None]] = []
-        #: Up to here all readers have been told; None while there is nobody to tell.
+        self._presence_callbacks: list[Callable[[str, bool], None]] = []
+        #: All subscribers have the events up to here; None while there are none.
         self._place: Cursor | None = None
-        self._somebody = asyncio.Event()
+        self._in_use = asyncio.Event()
         self._wake = asyncio.Event()
-        self._away = False
-        self._pause = HELD_UP_SECONDS[0]
+        self._database_down = False
+        self._pause = STALLED_SECONDS[0]
         self._stopping = False
 
     @property
     def place(self) -> Cursor:
-        """Return up to where every reader has been told."""
+        """Return the cursor up to which every subscriber has its events."""
         return self._place or (0, 0)
 
     @property
-    def readers(self) -> int:
-        """Return how many readers there are."""
-        return sum(len(readers) for readers in self._readers.values())
+    def subscriber_count(self) -> int:
+        """Return how many subscribers there are."""
+        return sum(len(subscribers) for subscribers in self._subscribers.values())
 
-    async def join(self, user_id: str, wanted: Wanted, start: Cursor | None = None) -> Reader:
-        """Return a reader who is told from now on, with what it missed if all of that is still in memory."""
-        place = await self._begun()
-        reader = Reader(user_id, place, wanted, start)
-        if reader.start <= place:
-            reader.missed = self._recent.of(user_id, reader.start)
-        first = user_id not in self._readers
-        self._readers.setdefault(user_id, set()).add(reader)
-        self._somebody.set()
+    async def join(self, user_id: str, type_filter: TypeFilter, start: Cursor | None = None) -> Subscriber:
+        """Return a new subscriber, with the events it missed if all of them are still in memory."""
+        place = await self._ensure_started()
+        subscriber = Subscriber(user_id, place, type_filter, start)
+        if subscriber.start <= place:
+            subscriber.missed = self._buffer.events_of(user_id, subscriber.start)
+        first = user_id not in self._subscribers
+        self._subscribers.setdefault(user_id, set()).add(subscriber)
+        self._in_use.set()
         if self._stopping:
-            reader.end(Reason.SERVER_STOPPING)
+            subscriber.end(EndReason.SERVER_STOPPING)
         if first:
-            self._tell_audience(user_id, present=True)
-        return reader
+            self._notify_presence(user_id, present=True)
+        return subscriber
 
-    def leave(self, reader: Reader) -> None:
-        """Tell a reader no more; leaving twice is as good as once."""
-        readers = self._readers.get(reader.user_id, set())
-        readers.discard(reader)
-        if not readers and self._readers.pop(reader.user_id, None) is not None:
-            self._tell_audience(reader.user_id, present=False)
-        self._rest_without_anybody()
+    def leave(self, subscriber: Subscriber) -> None:
+        """Remove a subscriber. Removing it again does nothing."""
+        subscribers = self._subscribers.get(subscriber.user_id, set())
+        subscribers.discard(subscriber)
+        if not subscribers and self._subscribers.pop(subscriber.user_id, None) is not None:
+            self._notify_presence(subscriber.user_id, present=False)
+        self._pause_if_unused()
 
     def listen(self, callback: Callable[[Event], None]) -> Callable[[], None]:
-        """Call back with every user's events from about now on; return the way to stop that."""
+        """Call `callback` with every user's events from about now on; return a function that ends it."""
         self._listeners = [*self._listeners, callback]
-        self._somebody.set()
+        self._in_use.set()
 
         def stop() -> None:
             self._listeners = [one for one in self._listeners if one is not callback]
-            self._rest_without_anybody()
+            self._pause_if_unused()
 
         return stop
 
-    def on_audience(self, callback: Callable[[str, bool], None]) -> None:
-        """Call back with a user's id and True when their first reader joins, with False when the last one leaves."""
-        self._audience.append(callback)
+    def on_presence(self, callback: Callable[[str, bool], None]) -> None:
+        """Call `callback` with a user's id, and True when their first subscriber joins, False when the last leaves."""
+        self._presence_callbacks.append(callback)
 
-    def farewell(self) -> None:
-        """End all readers, also those who still come: the server stops."""
+    def stop(self) -> None:
+        """End all subscribers, also those that still join: the server is stopping."""
         self._stopping = True
-        self._end_all(Reason.SERVER_STOPPING)
+        self._end_all(EndReason.SERVER_STOPPING)
 
     def running(self) -> AbstractAsyncContextManager[None]:
         """Follow the log while the server runs."""
-        return self._database.signals.heeded(TOPIC, self._wake, self._rounds())
+        return self._database.signals.heeded(TOPIC, self._wake, self._loop())
 
-    async def _rounds(self) -> None:
+    async def _loop(self) -> None:
         while True:
-            await self._somebody.wait()
+            await self._in_use.wait()
             self._wake.clear()
             try:
                 pause = await self.round()
-                self._note_away(None)
+                self._log_database_state(None)
             except LongtakeError as error:
-                self._note_away(error)
+                self._log_database_state(error)
                 pause = POLL_SECONDS
             except Exception:
-                log.exception("a look at the events failed", action="feed")
+                log.exception("reading events failed", action="feed")
                 pause = POLL_SECONDS
             await asyncio.sleep(min(pause, SPACING_SECONDS))
             with contextlib.suppress(TimeoutError):
@@ -134,42 +135,42 @@ class Feed:
                     await self._wake.wait()
 
     async def round(self) -> float:
-        """Look at the log once and tell everybody; return how long to wait before the next look."""
-        after = await self._begun()
-        found = await self._database.read(read_round, after, ROUND_LIMIT)
-        # Meanwhile everybody may have left, and others have begun anew.
+        """Read the log once and pass on its events; return how long to wait before the next read."""
+        after = await self._ensure_started()
+        found = await self._database.read(read_page, after, PAGE_LIMIT)
+        # Meanwhile the feed may have paused and started again at another place.
         if self._place == after:
-            self._tell(found)
-        await self._held_up.note(found)
-        self._rest_without_anybody()
+            self._publish(found)
+        await self._alert.update(found)
+        self._pause_if_unused()
         if found.more:
             return 0.0
-        pause = min(self._pause, HELD_UP_SECONDS[1]) if found.held_up else POLL_SECONDS
-        self._pause = pause * 2 if found.held_up else HELD_UP_SECONDS[0]
+        pause = min(self._pause, STALLED_SECONDS[1]) if found.stalled else POLL_SECONDS
+        self._pause = pause * 2 if found.stalled else STALLED_SECONDS[0]
         return pause
 
-    async def _begun(self) -> Cursor:
-        """Return the feed's place; the first who asks makes it begin, at the end of the log."""
+    async def _ensure_started(self) -> Cursor:
+        """Return the feed's place; the first call starts the feed at the end of the log."""
         if self._place is None:
             place = await self._database.read(current_place)
             if self._place is None:
                 self._place = place
-                self._recent.begin(place)
+                self._buffer.restart(place)
         return self._place
 
-    def _tell(self, found: Round) -> None:
-        """Hand a round's events over. Nothing is awaited here: place and queues belong together."""
+    def _publish(self, found: LogPage) -> None:
+        """Pass on the events of a page. Nothing is awaited here: place and queues must change together."""
         if found.broken:
-            log.warning("the log of events has a gap after what was read, or ends before it", action="feed")
-            self._recent.begin(found.place)
-            self._end_all(Reason.EVENTS_FORGOTTEN)
+            log.warning("the event log has a gap, or ends before what was read", action="feed")
+            self._buffer.restart(found.place)
+            self._end_all(EndReason.EVENTS_FORGOTTEN)
         for event in found.events:
             if event.user_id is None:
                 continue
-            told = tell(event)
-            self._recent.add(told)
-            for reader in self._readers.get(event.user_id, ()):
-                reader.put(told)
+            encoded = encode_event(event)
+            self._buffer.add(encoded)
+            for subscriber in self._subscribers.get(event.user_id, ()):
+                subscriber.put(encoded)
             for listener in self._listeners:
                 try:
                     listener(event)
@@ -177,30 +178,75 @@ class Feed:
                     log.exception("a listener failed", action="feed", type=event.type)
         self._place = found.place
 
-    def _end_all(self, reason: Reason) -> None:
-        for readers in self._readers.values():
-            for reader in readers:
-                reader.end(reason)
+    def _end_all(self, reason: EndReason) -> None:
+        for subscribers in self._subscribers.values():
+            for subscriber in subscribers:
+                subscriber.end(reason)
 
-    def _tell_audience(self, user_id: str, *, present: bool) -> None:
-        for callback in self._audience:
+    def _notify_presence(self, user_id: str, *, present: bool) -> None:
+        for callback in self._presence_callbacks:
             callback(user_id, present)
 
-    def _rest_without_anybody(self) -> None:
-        """Look no more when nobody reads, unless an alert of ours stands that only a look can resolve."""
-        if self._readers or self._listeners:
+    def _pause_if_unused(self) -> None:
+        """Stop reading without subscribers and listeners, unless only a read can resolve an alert of ours."""
+        if self._subscribers or self._listeners:
             return
-        if self._held_up.raised:
-            self._somebody.set()
+        if self._alert.raised:
+            self._in_use.set()
             return
         self._place = None
-        self._somebody.clear()
-        self._held_up.rest()
+        self._in_use.clear()
+        self._alert.reset()
 
-    def _note_away(self, error: LongtakeError | None) -> None:
-        """Say once that the database is away, and once that it is back."""
-        if error is not None and not self._away:
-            log.warning("the feed of events is held up", action="wait", code=error.code)
-        elif error is None and self._away:
-            log.info("the feed of events goes on", action="feed")
-        self._away = error is not None
+    def _log_database_state(self, error: LongtakeError | None) -> None:
+        """Log once that the database is down, and once that it is back."""
+        if error is not None and not self._database_down:
+            log.warning("the event feed is waiting for the database", action="wait", code=error.code)
+        elif error is None and self._database_down:
+            log.info("the event feed continues", action="feed")
+        self._database_down = error is not None
+
+
+MOST_EVENTS = 10_000
+MOST_BYTES = 8_000_000
+
+
+class ReplayBuffer:
+    """Recent events, kept for subscribers that were away briefly.
+
+    Every event after the floor is here. The floor rises when there would be too many.
+    """
+
+    def __init__(self, most_events: int = MOST_EVENTS, most_bytes: int = MOST_BYTES) -> None:
+        self._most_events = most_events
+        self._most_bytes = most_bytes
+        self._events: deque[EncodedEvent] = deque()
+        self._bytes = 0
+        self.floor: Cursor = (0, 0)
+
+    def restart(self, place: Cursor) -> None:
+        """Drop everything; events after `place` will be kept."""
+        self._events.clear()
+        self._bytes = 0
+        self.floor = place
+
+    def add(self, event: EncodedEvent) -> None:
+        """Keep one more event, and drop the oldest when there are too many."""
+        self._events.append(event)
+        self._bytes += len(event.frame)
+        while len(self._events) > self._most_events or self._bytes > self._most_bytes:
+            oldest = self._events.popleft()
+            self._bytes -= len(oldest.frame)
+            self.floor = oldest.cursor
+
+    def events_of(self, user_id: str, after: Cursor) -> list[EncodedEvent] | None:
+        """Return the user's events after a cursor; None when not all of them are here."""
+        if after < self.floor:
+            return None
+        found: list[EncodedEvent] = []
+        for event in reversed(self._events):
+            if event.cursor <= after:
+                break
+            if event.user_id == user_id:
+                found.append(event)
+        return found[::-1]

@@ -1,50 +1,69 @@
-"""The stream of events over HTTP."""
+"""`/v1/events`: the stream of a user's events, and the response that sends it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import contextlib
+import logging
+import socket
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import AfterValidator
+from sse_starlette import EventSourceResponse
 
 from longtake.engine.event_types import TYPES, check_pattern, patterns_of
 from longtake.errors import Forbidden, LongtakeError, Unauthorized
 from longtake.http.problem_schema import CALLER, problems
-from longtake.services.accounts.callers import Caller, current_caller
-from longtake.services.live.cursors import read_cursor
-from longtake.services.live.response import EventStreamResponse
-from longtake.services.live.subscriber import Wanted
+from longtake.services.accounts.current_caller import Caller, CurrentCaller
+from longtake.services.live.event_log import read_cursor
+from longtake.services.live.sse import EndReason
+from longtake.services.live.subscriber import TypeFilter
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from longtake.services.accounts.authenticator import Authenticator
-    from longtake.services.live.streams import Streams
+    from starlette.types import Message, Receive, Scope, Send
 
+    from longtake.services.accounts.authenticator import Authenticator
+    from longtake.services.live.streams import Stream, Streams
+
+#: ASGI extension with the connection's transport, which is needed to abort a connection that accepts no more bytes.
+TRANSPORT = "longtake.transport"
+#: A client that acknowledges nothing for this long is gone.
+VANISHED_SECONDS = 30
 CURSOR_LENGTH = 100
 TYPES_LENGTH = 500
 PATTERNS = (*patterns_of(TYPES), "*")
 EXAMPLE = 'id: 8124.60\nevent: task.completed\ndata: {"cursor":"8124.60","type":"task.completed", …}\n\n'
 
 
+# At level debug it would log every chunk of every stream.
+logging.getLogger("sse_starlette").setLevel(logging.INFO)
+
+
 def _check_types(types: str) -> str:
     return ",".join(check_pattern(one, PATTERNS) for one in types.split(","))
 
 
-Who = Annotated[Caller, Depends(current_caller)]
 From = Annotated[
     str | None,
-    Query(max_length=CURSOR_LENGTH, description="Where to go on: of a snapshot, or an event's id.", examples=["0.55"]),
+    Query(
+        max_length=CURSOR_LENGTH,
+        description="Where to continue: the cursor of a snapshot, or an event's id.",
+        examples=["0.55"],
+    ),
 ]
 LastEventId = Annotated[
     str | None,
-    Header(max_length=CURSOR_LENGTH, description="The same, as browsers send it when they connect again; it counts."),
+    Header(
+        max_length=CURSOR_LENGTH, description="The same, as browsers send it when they reconnect; it takes precedence."
+    ),
 ]
 Types = Annotated[
     str | None,
     Query(
         max_length=TYPES_LENGTH,
-        description=f"Only these types, with commas; `task.*` is all that begin so. There are {', '.join(PATTERNS)}.",
+        description=f"Only these types, comma-separated; `task.*` is all that begin so. Types: {', '.join(PATTERNS)}.",
         examples=["task.*,asset.stored"],
     ),
     AfterValidator(_check_types),
@@ -68,20 +87,26 @@ def build_routes(streams: Streams) -> APIRouter:
         },
     )
     async def follow(
-        request: Request, caller: Who, cursor: From = None, last_event_id: LastEventId = None, types: Types = None
+        request: Request,
+        caller: CurrentCaller,
+        cursor: From = None,
+        last_event_id: LastEventId = None,
+        types: Types = None,
     ) -> Response:
-        """Send my events: from a cursor on, each once and in order, or from now on. Scope `read`."""
+        """Send your events, each once and in order, from a cursor or from now. Scope `read`."""
         caller.require("read")
         word = last_event_id or cursor
         start = None if word is None else read_cursor(word)
-        wanted = Wanted(types.split(",") if types else ())
-        return EventStreamResponse(await streams.open(caller.user_id, start, wanted, _still_valid(request, caller)))
+        type_filter = TypeFilter(types.split(",") if types else ())
+        return EventStreamResponse(
+            await streams.open(caller.user_id, start, type_filter, _still_valid(request, caller))
+        )
 
     return router
 
 
 def _still_valid(request: Request, caller: Caller) -> Callable[[], Awaitable[bool]]:
-    """Return the question whether who opened the stream may still read it."""
+    """Return a check that the caller who opened the stream may still read it."""
     accounts: Authenticator = request.app.state.accounts
     headers = dict(request.headers)
 
@@ -91,8 +116,40 @@ def _still_valid(request: Request, caller: Caller) -> Callable[[], Awaitable[boo
         except (Unauthorized, Forbidden):
             return False
         except LongtakeError:
-            # Nobody can be asked now, which is no reason to send anyone away.
+            # The check cannot be made now, which is no reason to end the stream.
             return True
         return found.user_id == caller.user_id and "read" in found.scopes
 
     return still_valid
+
+
+class EventStreamResponse(EventSourceResponse):
+    """Sends a stream as fast as the client reads it, and closes it in every case."""
+
+    def __init__(self, stream: Stream) -> None:
+        # No pings: the stream sends its own heartbeats, which carry its cursor.
+        super().__init__(stream.chunks(), ping=0, client_close_handler_callable=self._client_left)
+        self._stream = stream
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the stream to its end."""
+        transport = (scope.get("extensions") or {}).get(TRANSPORT)
+        if transport is not None:
+            self._stream.subscriber.hang_up = transport.abort
+            _limit_unacknowledged(transport)
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._stream.close()
+
+    async def _client_left(self, _message: Message) -> None:
+        self._stream.subscriber.end(EndReason.CLIENT_GONE)
+
+
+def _limit_unacknowledged(transport: Any) -> None:
+    """Let the operating system end a connection whose data is not acknowledged, where it can."""
+    connection = transport.get_extra_info("socket")
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)
+    if connection is not None and option is not None:
+        with contextlib.suppress(OSError):
+            connection.setsockopt(socket.IPPROTO_TCP, option, VANISHED_SECONDS * 1000)

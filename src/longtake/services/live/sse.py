@@ -1,4 +1,4 @@
-"""Events as server-sent events: bytes, made once for all who read them."""
+"""Server-sent events: an event as bytes, encoded once for all its subscribers."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
-from longtake.services.live.cursors import Cursor, write_cursor
+from longtake.services.live.event_log import Cursor, write_cursor
 
 if TYPE_CHECKING:
     from longtake.engine.events import Event
 
-#: How long a browser waits before it connects again.
+#: Milliseconds a browser waits before it reconnects.
 OPENING = b"retry: 1000\n\n"
 
 
-class Reason(StrEnum):
+class EndReason(StrEnum):
     """Why a stream ends."""
 
     SERVER_STOPPING = "SERVER_STOPPING"
     UNAUTHORIZED = "UNAUTHORIZED"
     TOO_SLOW = "TOO_SLOW"
     EVENTS_FORGOTTEN = "EVENTS_FORGOTTEN"
-    #: What was missed cannot be read now.
+    #: Missed events cannot be read now.
     UNAVAILABLE = "UNAVAILABLE"
-    #: Nobody is there any more to be told.
+    #: The client has disconnected.
     CLIENT_GONE = "CLIENT_GONE"
 
 
-class Told(NamedTuple):
-    """An event of a user, ready to be sent."""
+class EncodedEvent(NamedTuple):
+    """One user's event, ready to send."""
 
     cursor: Cursor
     user_id: str
@@ -39,8 +39,8 @@ class Told(NamedTuple):
     frame: bytes
 
 
-def tell(event: Event) -> Told:
-    """Make the frame of an event; it belongs to a user."""
+def encode_event(event: Event) -> EncodedEvent:
+    """Return an event that belongs to a user as a frame."""
     cursor = event.place
     shown = {
         "cursor": cursor,
@@ -50,16 +50,16 @@ def tell(event: Event) -> Told:
         "data": event.data,
     }
     frame = b"id: %b\nevent: %b\ndata: %b\n\n" % (cursor.encode(), event.type.encode(), orjson.dumps(shown))
-    return Told(event.cursor, event.user_id or "", event.type, frame)
+    return EncodedEvent(event.cursor, event.user_id or "", event.type, frame)
 
 
 def place_frame(name: str, place: Cursor) -> bytes:
-    """Make a frame that only says where the reader is: `ready` or `heartbeat`."""
+    """Return a frame that carries only the cursor: `ready` or `heartbeat`."""
     cursor = write_cursor(place)
     return b'event: %b\nid: %b\ndata: {"cursor":"%b"}\n\n' % (name.encode(), cursor.encode(), cursor.encode())
 
 
-def last_frame(reason: Reason) -> bytes:
-    """Make the frame after which the stream ends."""
-    name = b"reset" if reason is Reason.EVENTS_FORGOTTEN else b"farewell"
+def last_frame(reason: EndReason) -> bytes:
+    """Return the last frame of a stream, which names why it ends."""
+    name = b"reset" if reason is EndReason.EVENTS_FORGOTTEN else b"farewell"
     return b'event: %b\ndata: {"reason":"%b"}\n\n' % (name, reason.encode())

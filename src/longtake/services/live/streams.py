@@ -1,4 +1,4 @@
-"""Open streams: how many there may be, and what each of them sends from its first frame to its last."""
+"""Open streams: how many are allowed, and what each one sends, from its first frame to its last."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from longtake.engine.events import forgotten_until, read_events_of
 from longtake.errors import DatabaseError, TooManyStreams
-from longtake.services.live.event_log import read_missed
-from longtake.services.live.sse import OPENING, Reason, last_frame, place_frame
-from longtake.services.live.subscriber import Reader, Wanted
+from longtake.services.live.event_log import log_end
+from longtake.services.live.sse import OPENING, EncodedEvent, EndReason, encode_event, last_frame, place_frame
+from longtake.services.live.subscriber import Subscriber, TypeFilter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from longtake.clock import Clock
-    from longtake.db import Database
-    from longtake.services.live.cursors import Cursor
+    from longtake.db import Database, Transaction
+    from longtake.services.live.event_log import Cursor
     from longtake.services.live.feed import Feed
-    from longtake.services.live.sse import Told
 
 PAGE = 500
 RETRY_AFTER_SECONDS = 5
@@ -26,12 +26,12 @@ RETRY_AFTER_SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
-    """How many streams may be open in this process, and how often each shows that it lives."""
+    """How many streams may be open in this process, and how often each sends a heartbeat."""
 
     per_user: int = 20
     in_all: int = 5_000
     heartbeat_seconds: float = 15.0
-    #: So often it is looked at whether the token or key still counts.
+    #: How often the token or key is checked again.
     check_seconds: float = 60.0
 
 
@@ -46,28 +46,28 @@ class Streams:
         self._open: Counter[str] = Counter()
 
     async def open(
-        self, user_id: str, start: Cursor | None, wanted: Wanted, still_valid: Callable[[], Awaitable[bool]]
+        self, user_id: str, start: Cursor | None, type_filter: TypeFilter, still_valid: Callable[[], Awaitable[bool]]
     ) -> Stream:
-        """Return a stream from the place on, or from now on; raises TooManyStreams. It has to be closed."""
+        """Return a stream from a cursor, or from now; raises TooManyStreams. The caller must close it."""
         limits = self.limits
         if self._open[user_id] >= limits.per_user:
-            message = "You have too many streams of events open."
+            message = "You have too many event streams open."
             raise TooManyStreams(message, retry_after=RETRY_AFTER_SECONDS, limit=limits.per_user)
         if self._open.total() >= limits.in_all:
-            message, hint = "This server has as many streams of events open as it may.", "Try again in a moment."
+            message, hint = "Too many event streams are open on this server.", "Try again in a moment."
             raise TooManyStreams(message, hint=hint, retry_after=RETRY_AFTER_SECONDS, limit=limits.in_all)
         self._open[user_id] += 1
         try:
-            return Stream(self, await self.feed.join(user_id, wanted, start), still_valid)
+            return Stream(self, await self.feed.join(user_id, type_filter, start), still_valid)
         except BaseException:
             self._count_down(user_id)
             raise
 
-    def close(self, reader: Reader) -> None:
-        """Forget a stream."""
-        reader.close()
-        self.feed.leave(reader)
-        self._count_down(reader.user_id)
+    def close(self, subscriber: Subscriber) -> None:
+        """Close the stream of a subscriber."""
+        subscriber.close()
+        self.feed.leave(subscriber)
+        self._count_down(subscriber.user_id)
 
     def _count_down(self, user_id: str) -> None:
         self._open[user_id] -= 1
@@ -76,75 +76,86 @@ class Streams:
 
 
 class Stream:
-    """One reader's frames, in pieces to be sent."""
+    """The frames of one subscriber, in chunks to send."""
 
-    def __init__(self, streams: Streams, reader: Reader, still_valid: Callable[[], Awaitable[bool]]) -> None:
+    def __init__(self, streams: Streams, subscriber: Subscriber, still_valid: Callable[[], Awaitable[bool]]) -> None:
         self._streams = streams
         self._still_valid = still_valid
-        self.reader = reader
+        self.subscriber = subscriber
 
-    async def pieces(self) -> AsyncGenerator[bytes]:
-        """Give what was missed, then what happens, until there is a reason to end."""
-        yield OPENING + place_frame("ready", self.reader.start)
-        async for piece in self._missed():
-            yield piece
-        async for piece in self._live():
-            yield piece
-        if self.reader.ended is not None:
-            yield last_frame(self.reader.ended)
+    async def chunks(self) -> AsyncGenerator[bytes]:
+        """Yield the missed events, then live ones, until there is a reason to end."""
+        yield OPENING + place_frame("ready", self.subscriber.start)
+        async for chunk in self._missed():
+            yield chunk
+        async for chunk in self._live():
+            yield chunk
+        if self.subscriber.ended is not None:
+            yield last_frame(self.subscriber.ended)
 
     def close(self) -> None:
-        """Give up the place in the feed."""
-        self._streams.close(self.reader)
+        """Leave the feed."""
+        self._streams.close(self.subscriber)
 
     async def _missed(self) -> AsyncGenerator[bytes]:
-        """Give what was told before this reader joined, up to where the feed was then."""
-        reader = self.reader
-        after, more = reader.start, True
-        while more and reader.ended is None:
+        """Yield the events from before this subscriber joined, up to where the feed was then."""
+        subscriber = self.subscriber
+        after, more = subscriber.start, True
+        while more and subscriber.ended is None:
             try:
                 page = await self._page(after)
             except DatabaseError:
-                reader.end(Reason.UNAVAILABLE)
+                subscriber.end(EndReason.UNAVAILABLE)
                 return
             if page is None:
-                reader.end(Reason.EVENTS_FORGOTTEN)
+                subscriber.end(EndReason.EVENTS_FORGOTTEN)
                 return
-            if frames := b"".join(told.frame for told in page if reader.wanted.has(told.type)):
+            if frames := b"".join(event.frame for event in page if subscriber.type_filter.matches(event.type)):
                 yield frames
             more = len(page) == PAGE
             after = page[-1].cursor if page else after
 
-    async def _page(self, after: Cursor) -> list[Told] | None:
-        """Return the next of what was missed: from memory, or else from the log; None when the log is not enough.
+    async def _page(self, after: Cursor) -> list[EncodedEvent] | None:
+        """Return the next missed events, from memory or else from the log; None when the log no longer has them all.
 
-        The log is also asked when the reader is ahead of the feed: it may be at a place that was never reached.
+        The log is also read when the cursor is ahead of the feed: the log may never have reached it.
         """
-        reader = self.reader
-        if reader.missed is not None:
-            page, reader.missed = reader.missed[:PAGE], reader.missed[PAGE:]
+        subscriber = self.subscriber
+        if subscriber.missed is not None:
+            page, subscriber.missed = subscriber.missed[:PAGE], subscriber.missed[PAGE:]
             return page
-        asking = (reader.user_id, after, reader.since, PAGE)
-        return await self._streams.database.read(read_missed, *asking, as_user=reader.user_id)
+        arguments = (subscriber.user_id, after, subscriber.since, PAGE)
+        return await self._streams.database.read(read_missed, *arguments, as_user=subscriber.user_id)
 
     async def _live(self) -> AsyncGenerator[bytes]:
-        """Give what happens, and a heartbeat now and then."""
-        reader, clock, limits = self.reader, self._streams.clock, self._streams.limits
+        """Yield live events, and heartbeats in between."""
+        subscriber, clock, limits = self.subscriber, self._streams.clock, self._streams.limits
         now = clock.monotonic()
         beat_at, check_at = now + limits.heartbeat_seconds, now + limits.check_seconds
         while True:
-            await reader.wait(beat_at - now)
+            await subscriber.wait(beat_at - now)
             now = clock.monotonic()
             if now >= check_at:
                 check_at = now + limits.check_seconds
                 if not await self._still_valid():
-                    reader.end(Reason.UNAUTHORIZED)
-            if reader.ended is not None:
+                    subscriber.end(EndReason.UNAUTHORIZED)
+            if subscriber.ended is not None:
                 return
-            piece = reader.take()
+            chunk = subscriber.take()
             if now >= beat_at:
                 beat_at = now + limits.heartbeat_seconds
-                # All that was told up to the feed's place has just been taken.
-                piece += place_frame("heartbeat", max(reader.start, self._streams.feed.place))
-            if piece:
-                yield piece
+                # All events up to the feed's place have just been taken.
+                chunk += place_frame("heartbeat", max(subscriber.start, self._streams.feed.place))
+            if chunk:
+                yield chunk
+
+
+def read_missed(tx: Transaction, user_id: str, after: Cursor, until: Cursor, limit: int) -> list[EncodedEvent] | None:
+    """Return the user's events after one cursor and up to another; None when they are no longer known.
+
+    Both checks belong into the transaction that reads: events may be deleted meanwhile, and a cursor beyond the end of
+    the log is of another log.
+    """
+    if after < forgotten_until(tx) or after > log_end(tx):
+        return None
+    return [encode_event(event) for event in read_events_of(tx, user_id, after, until, limit)]

@@ -1,4 +1,4 @@
-"""One who is told: a bounded queue between the feed and a connection."""
+"""A subscriber: a bounded queue of frames between the feed and one connection."""
 
 from __future__ import annotations
 
@@ -6,71 +6,71 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
-from longtake.services.live.sse import Reason, Told
+from longtake.services.live.sse import EncodedEvent, EndReason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from longtake.services.live.cursors import Cursor
+    from longtake.services.live.event_log import Cursor
 
 MOST_WAITING = 1_000
 MOST_WAITING_BYTES = 1_000_000
-#: How long a connection may take to send its last words.
-FAREWELL_SECONDS = 1.0
+#: How long a connection may take to send its last frame.
+LAST_FRAME_SECONDS = 1.0
 
 
-class Wanted:
-    """Which types of events are wanted: `task.*` is all that begins so; none at all is every type."""
+class TypeFilter:
+    """Selects event types: `task.*` matches all that begin so; no pattern at all matches every type."""
 
     def __init__(self, patterns: Sequence[str] = ()) -> None:
         self._all = not patterns or "*" in patterns
         self._names = frozenset(one for one in patterns if not one.endswith("*"))
         self._beginnings = tuple(one[:-1] for one in patterns if one.endswith("*"))
 
-    def has(self, kind: str) -> bool:
-        """Say whether events of this type are wanted."""
+    def matches(self, kind: str) -> bool:
+        """Return whether events of this type are selected."""
         return self._all or kind in self._names or kind.startswith(self._beginnings)
 
 
-class Reader:
-    """Gets every wanted event after `since`; one that does not keep up is ended, and goes on later by its cursor."""
+class Subscriber:
+    """Receives every selected event after `since`. One that is too slow is ended and can resume from its cursor."""
 
-    def __init__(self, user_id: str, since: Cursor, wanted: Wanted, start: Cursor | None = None) -> None:
+    def __init__(self, user_id: str, since: Cursor, type_filter: TypeFilter, start: Cursor | None = None) -> None:
         self.user_id = user_id
-        #: Where the feed was when it began to tell this reader: all before it is for catching up.
+        #: Where the feed was when this subscriber joined; earlier events are read from the log.
         self.since = since
         self.start = since if start is None else start
-        #: What was told between the two, where that is known; else the log has it.
-        self.missed: list[Told] | None = None
-        self.wanted = wanted
-        self.ended: Reason | None = None
-        #: Ends a connection that cannot even take a farewell.
+        #: The events between `start` and `since` if they are in memory; else they are in the log.
+        self.missed: list[EncodedEvent] | None = None
+        self.type_filter = type_filter
+        self.ended: EndReason | None = None
+        #: Aborts a connection that does not even accept the last frame.
         self.hang_up: Callable[[], None] = lambda: None
         self._frames: list[bytes] = []
         self._bytes = 0
         self._wake = asyncio.Event()
-        self._hanging_up: asyncio.TimerHandle | None = None
+        self._hang_up_timer: asyncio.TimerHandle | None = None
 
-    def put(self, told: Told) -> None:
-        """Hand an event over, unless the reader has it already or does not want it."""
-        if self.ended is not None or told.cursor <= self.start or not self.wanted.has(told.type):
+    def put(self, event: EncodedEvent) -> None:
+        """Queue an event, unless the subscriber has it already or does not select it."""
+        if self.ended is not None or event.cursor <= self.start or not self.type_filter.matches(event.type):
             return
-        self._frames.append(told.frame)
-        self._bytes += len(told.frame)
+        self._frames.append(event.frame)
+        self._bytes += len(event.frame)
         if len(self._frames) > MOST_WAITING or self._bytes > MOST_WAITING_BYTES:
-            self.end(Reason.TOO_SLOW)
+            self.end(EndReason.TOO_SLOW)
         self._wake.set()
 
-    def end(self, reason: Reason) -> None:
-        """Tell it nothing more; the first reason counts."""
+    def end(self, reason: EndReason) -> None:
+        """Send nothing more but the reason; the first reason counts."""
         if self.ended is None:
             self.ended = reason
             self._frames.clear()
             self._wake.set()
-            self._hanging_up = asyncio.get_running_loop().call_later(FAREWELL_SECONDS, self._hang_up)
+            self._hang_up_timer = asyncio.get_running_loop().call_later(LAST_FRAME_SECONDS, self._hang_up)
 
     async def wait(self, seconds: float) -> None:
-        """Wait until there is something to take, or the end, or so many seconds have passed."""
+        """Wait until a frame is queued, the subscriber has ended, or `seconds` have passed."""
         if not self._frames and self.ended is None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
@@ -78,17 +78,17 @@ class Reader:
         self._wake.clear()
 
     def take(self) -> bytes:
-        """Return all that waits, as one piece."""
+        """Remove all queued frames and return them as one chunk."""
         frames = b"".join(self._frames)
         self._frames.clear()
         self._bytes = 0
         return frames
 
     def close(self) -> None:
-        """Let go of what is left; the connection is done."""
+        """Drop what is queued: the connection is closed."""
         self._frames.clear()
-        if self._hanging_up is not None:
-            self._hanging_up.cancel()
+        if self._hang_up_timer is not None:
+            self._hang_up_timer.cancel()
         self.hang_up = lambda: None
 
     def _hang_up(self) -> None:

@@ -1,1 +1,1 @@
-"""Calls to providers inside jobs, and the lanes they go through."""
+"""What jobs that call providers share: pausing and resuming the lanes of a provider."""

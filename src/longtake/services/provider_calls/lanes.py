@@ -1,4 +1,4 @@
-"""Lanes that stand still because of a provider: paused where only a person can mend it, tried again with a new key."""
+"""Lanes of providers: paused after an error that only a person can fix, resumed when there is a new key."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from longtake.services.alerts import Severity, raise_alert, resolve_alert
 
 log = structlog.get_logger(__name__)
 
-#: The reason under which they are paused. What an operator paused has another one, and stays.
+#: The reason of these pauses. Lanes that an operator paused have another reason and stay paused.
 REASON = ProviderUnauthorized.code
 
 
-class Asked(Protocol):
-    """Whoever is asked in lanes: a provider of media, or of facts."""
+class LaneOwner(Protocol):
+    """A provider of media or of facts, whose calls run in lanes."""
 
     @property
     def name(self) -> str: ...
@@ -33,22 +33,22 @@ class Asked(Protocol):
     def query_lane(self) -> Lane: ...
 
 
-def act_on_trouble(tx: Transaction, provider: Asked, trouble: Trouble, also: Iterable[str] = ()) -> None:
-    """Pause the lanes that the trouble concerns, and tell people; ``also`` are lanes that pause with them."""
+def act_on_trouble(tx: Transaction, provider: LaneOwner, trouble: Trouble, also: Iterable[str] = ()) -> None:
+    """Pause the lanes that the trouble concerns, and ``also`` with them, and raise an alert."""
     lanes = {"all": [provider.submit_lane.name, provider.query_lane.name], "submit": [provider.submit_lane.name]}
     concerned = lanes.get(trouble.pause or "", [])
     names = sorted({*concerned, *also}) if concerned else []
     paused = [lane for lane in names if pause_unpaused(tx, lane, trouble.code)]
     if trouble.alert:
-        resume = f" When that is mended: `longtake lanes resume {' '.join(paused)}`." if paused else ""
+        resume = f" Once that is fixed: `longtake lanes resume {' '.join(paused)}`." if paused else ""
         message = f"{trouble.message.rstrip('.')}.{resume}"  # a provider's own words may end without a full stop
         raise_alert(tx, Severity.CRITICAL, trouble.code, message, subject=provider.name)
 
 
 def try_lanes_again(tx: Transaction, providers: Collection[str], lanes: Collection[str]) -> list[str]:
-    """Resume those of the lanes that wait for a key, and resolve their alerts.
+    """Resume the lanes that wait for a key, resolve their alerts, and return their names.
 
-    A key that is still wrong pauses them at its first request.
+    A key that is still wrong pauses them again at the first request.
     """
     paused = [
         view.lane.name
@@ -60,5 +60,5 @@ def try_lanes_again(tx: Transaction, providers: Collection[str], lanes: Collecti
     for provider in sorted(providers) if paused else ():
         resolve_alert(tx, REASON, provider)
     if paused:
-        log.info("lanes are tried again with the key there is now", action="resume", lanes=paused)
+        log.info("lanes resumed with the current key", action="resume", lanes=paused)
     return paused

@@ -1,4 +1,4 @@
-"""Where adapters get a provider's key: from the settings, else from the vault, without waiting for either."""
+"""The keys of providers, for adapters: from the settings, else from the vault, without waiting for either."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-#: After so long a key that was set, changed or removed is known in every process.
+#: After this long, every process knows about a key that was set, changed or removed.
 REFRESH_SECONDS = 5.0
 
 
 class KeySource:
-    """Answers at once, from memory; `kept_fresh` looks into the vault every few seconds."""
+    """Returns keys from memory at once; `kept_fresh` reads the vault every few seconds."""
 
     def __init__(
         self,
@@ -42,13 +42,13 @@ class KeySource:
         self._unreadable: frozenset[str] = frozenset()
 
     def __call__(self, name: str) -> str:
-        """Return the key, empty when there is none."""
+        """Return the key, or an empty string."""
         configured = getattr(self._settings, name, None)
         value = configured.get_secret_value() if isinstance(configured, SecretStr) else ""
         return value or self._stored.get(name, "")
 
     async def refresh(self) -> None:
-        """Look into the vault now. One secret that cannot be opened does not keep the others from their use."""
+        """Read the vault now. A secret that cannot be opened does not affect the others."""
         found = await self._database.read(self._vault.get_all)
         before, self._stored = self._stored, {name: value for name, value in found.items() if value is not None}
         if self._on_change is not None and self._stored != before:
@@ -60,9 +60,9 @@ class KeySource:
 
     @contextlib.asynccontextmanager
     async def kept_fresh(self, seconds: float = REFRESH_SECONDS) -> AsyncIterator[None]:
-        """Look now, and again every few seconds until the block ends."""
+        """Read the vault now, and again every few seconds until the block ends."""
         await self.refresh()
-        task = asyncio.create_task(self._refresh_for_ever(seconds))
+        task = asyncio.create_task(self._refresh_forever(seconds))
         try:
             yield
         finally:
@@ -70,11 +70,11 @@ class KeySource:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
-    async def _refresh_for_ever(self, seconds: float) -> None:
+    async def _refresh_forever(self, seconds: float) -> None:
         while True:
             await asyncio.sleep(seconds)
             try:
                 await self.refresh()
             except LongtakeError as error:
-                # What was read last is still the best that is known.
-                log.warning("the vault cannot be read now", action="vault", code=error.code)
+                # The keys read last stay in use.
+                log.warning("vault not readable", action="vault", code=error.code)

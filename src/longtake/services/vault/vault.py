@@ -1,11 +1,15 @@
-"""Secrets in the database, sealed. In clear they exist in memory only: never in a row, a log line or an error.
+"""Encrypted secrets in the database. In clear text they exist only in memory, never in a row, a log line or an error.
 
 Several keys make rotation possible: the first seals, all of them open. A secret that none of them opens is never
-overwritten: the key may come back.
+overwritten, because its key may come back.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
+import os
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Column, Table, Text, delete, select, update
@@ -15,17 +19,18 @@ from longtake.db.dialects import NOW, SQLITE, Instant
 from longtake.engine.queries import plain
 from longtake.engine.tables import metadata
 from longtake.errors import NotFound, VaultKeyWrong
-from longtake.services.vault.root import RootSecret, derive_key
+from longtake.services.vault.root_secret import RootSecret, derive_key
 from longtake.settings.secrets import master_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from longtake.db import Transaction
-    from longtake.services.vault.seal import SealingKey
     from longtake.settings import Settings
 
 PURPOSE = "vault"
+NONCE_BYTES = 12
+ID_CHARACTERS = 16
 
 secrets = Table(
     "secrets",
@@ -38,8 +43,44 @@ secrets = Table(
 )
 
 
+class SealingKey:
+    """One key of the vault: AES-256-GCM with a fresh nonce per value, bound to the name of the secret.
+
+    The id tells keys apart and reveals nothing else about them.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        # Imported here: most commands never seal or open a secret.
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
+
+        self._cipher = AESGCM(key)
+        self.id = hashlib.sha256(b"longtake vault key id\0" + key).hexdigest()[:ID_CHARACTERS]
+
+    def __repr__(self) -> str:
+        return f"SealingKey({self.id})"
+
+    def seal(self, name: str, value: str) -> str:
+        """Return the value encrypted and authenticated, as text."""
+        nonce = os.urandom(NONCE_BYTES)
+        return base64.b64encode(nonce + self._cipher.encrypt(nonce, value.encode(), _bound_to(name))).decode("ascii")
+
+    def open(self, name: str, sealed: str) -> str | None:
+        """Return the value; None when it was sealed with another key or another name, or changed since."""
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - as above
+
+        try:
+            content = base64.b64decode(sealed, validate=True)
+            return self._cipher.decrypt(content[:NONCE_BYTES], content[NONCE_BYTES:], _bound_to(name)).decode()
+        except (InvalidTag, ValueError, binascii.Error):
+            return None
+
+
+def _bound_to(name: str) -> bytes:
+    return b"longtake secret\0" + name.encode()
+
+
 class Vault:
-    """Puts secrets away and takes them out, in the caller's transaction."""
+    """Stores and reads secrets, in the caller's transaction."""
 
     def __init__(self, keys: Callable[[], list[bytes]]) -> None:
         self._load = keys
@@ -47,7 +88,7 @@ class Vault:
 
     @classmethod
     def of(cls, settings: Settings, root: RootSecret) -> Vault:
-        """Seal with the first master key, or the root's if there is none; what the root sealed opens either way."""
+        """Return a vault that seals with the first master key, else with a key of the root; both can open."""
 
         def keys() -> list[bytes]:
             configured = [derive_key(key, PURPOSE) for key in master_keys(settings.master_key)]
@@ -58,8 +99,8 @@ class Vault:
         return cls(keys)
 
     def put(self, tx: Transaction, name: str, value: str) -> None:
-        """Keep a secret under its name, instead of what was there."""
-        # With a wrong key at hand this would make a second kind of secrets, and overwrite the first.
+        """Store a secret under its name, replacing any there."""
+        # With a wrong key, this would overwrite secrets that the right key could still open.
         self.check(tx)
         key = self._keys()[0]
         first = (sqlite if tx.dialect == SQLITE else postgresql).insert(secrets)
@@ -68,7 +109,7 @@ class Vault:
         tx.execute(first.values(**values).on_conflict_do_update(index_elements=["name"], set_=again))
 
     def get(self, tx: Transaction, name: str) -> str | None:
-        """Return the secret, None when there is none of this name; VaultKeyWrong when it cannot be opened."""
+        """Return the secret with this name, or None; raises VaultKeyWrong when it cannot be opened."""
         row = tx.execute(select(secrets).where(secrets.c.name == name)).first()
         if row is None:
             return None
@@ -83,17 +124,17 @@ class Vault:
         return {row.name: self.open(row.name, row.sealed) for row in rows}
 
     def names(self, tx: Transaction) -> list[dict[str, Any]]:
-        """Return which secrets there are and what is known about them, except what they are."""
+        """Return the secrets without their values."""
         columns = (secrets.c.name, secrets.c.key_id, secrets.c.created_at, secrets.c.changed_at)
         return [plain(row) for row in tx.execute(select(*columns).order_by(secrets.c.name))]
 
     def remove(self, tx: Transaction, name: str) -> None:
-        """Forget a secret, also one that cannot be opened any more."""
+        """Delete a secret, even one that cannot be opened."""
         if tx.execute(delete(secrets).where(secrets.c.name == name)).rowcount == 0:
-            raise NotFound(f"There is no secret {name!r}.", hint="`longtake secrets list` shows those there are.")
+            raise NotFound(f"There is no secret {name!r}.", hint="`longtake secrets list` shows all secrets.")
 
     def rotate(self, tx: Transaction) -> list[str]:
-        """Seal everything with the first key; return the names of what another had sealed. All or nothing."""
+        """Seal everything with the first key; return the names it changed. All or nothing."""
         key = self._keys()[0]
         rows = tx.execute(select(secrets).where(secrets.c.key_id != key.id).order_by(secrets.c.name)).all()
         opened = {row.name: self.open(row.name, row.sealed) for row in rows}
@@ -110,27 +151,24 @@ class Vault:
             raise _wrong(wrong)
 
     def seal(self, name: str, value: str) -> str:
-        """Return a secret sealed with the first key, for a row that is not the vault's own; only its name opens it."""
+        """Return a secret sealed with the first key, for a row in another table. It opens only under the same name."""
         return self._keys()[0].seal(name, value)
 
     def open(self, name: str, sealed: str) -> str | None:
-        """Return what was sealed under this name; None when no key at hand opens it."""
-        # Few keys and few secrets: each is simply tried. The id in the row is for people, and for rotation.
+        """Return the value sealed under this name; None when no key opens it."""
+        # There are few keys, so each is tried. The key id in the row is for people and for rotation.
         return next((value for key in self._keys() if (value := key.open(name, sealed)) is not None), None)
 
     def is_current(self, name: str, sealed: str) -> bool:
-        """Say whether the first key sealed this, so that the others are not needed for it."""
+        """Return whether the first key sealed this, so that older keys are not needed for it."""
         return self._keys()[0].open(name, sealed) is not None
 
     def _keys(self) -> list[SealingKey]:
         if not self._loaded:
-            # Here: the ciphers are needed only where a secret is sealed or opened.
-            from longtake.services.vault.seal import SealingKey  # noqa: PLC0415
-
             self._loaded = [SealingKey(key) for key in self._load()]
         return self._loaded
 
 
 def _wrong(names: list[str]) -> VaultKeyWrong:
     which = ", ".join(names)
-    return VaultKeyWrong(f"Stored secrets that cannot be opened with this key: {which}.", secrets=names)
+    return VaultKeyWrong(f"These stored secrets cannot be opened with this key: {which}.", secrets=names)

@@ -1,5 +1,5 @@
-"""Webhooks: users' own servers are told what happened, by signed requests as Standard Webhooks describes them.
+"""Webhooks: events sent to users' own servers in signed requests, as Standard Webhooks specifies.
 
-The log of events is read once over all machines (`dispatching`). Each event becomes a delivery for each endpoint that
-wants it, and each delivery a job of the engine, which tries until the endpoint has it or is given up (`delivering`).
+`dispatcher` reads the log of events, once over all machines, and writes a delivery for each endpoint that wants the
+event. Each delivery is a job of the engine (`jobs`), retried until the endpoint accepts it or the attempts run out.
 """

@@ -1,4 +1,4 @@
-"""Deliveries as an endpoint's owner sees them: what was sent, what came of it, and sending it again."""
+"""Deliveries as an endpoint's owner sees them: list, show, redeliver, and send a test."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHOWN = tuple(webhook_deliveries.c[name] for name in (
 def list_deliveries(
     tx: Transaction, user_id: str, endpoint_id: str, state: str | None, before: str | None, limit: int
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """Return the newest deliveries first, and the cursor for those before them, if any."""
+    """Return a page of deliveries, newest first, and the cursor of the next page, if any."""
     get_endpoint(tx, user_id, endpoint_id)
     own = (webhook_deliveries.c.endpoint_id == endpoint_id, webhook_deliveries.c.user_id == user_id)
     query = select(*SHOWN).where(*own)
@@ -43,7 +43,7 @@ def list_deliveries(
 
 
 def get_delivery(tx: Transaction, user_id: str, endpoint_id: str, delivery_id: str) -> dict[str, Any]:
-    """Return one delivery with what is sent."""
+    """Return one delivery with its payload."""
     get_endpoint(tx, user_id, endpoint_id)
     query = select(*SHOWN, webhook_deliveries.c.payload).where(*_own(user_id, endpoint_id, delivery_id))
     row = tx.execute(query).first()
@@ -53,7 +53,7 @@ def get_delivery(tx: Transaction, user_id: str, endpoint_id: str, delivery_id: s
 
 
 def send_test(tx: Transaction, engine: Engine, user_id: str, endpoint_id: str, moment: str) -> dict[str, Any]:
-    """Send a `webhook.test`, tried once: somebody is watching, and what comes of it changes nothing else."""
+    """Send a `webhook.test`. It is attempted once, and its result does not affect the endpoint."""
     columns = (webhook_endpoints.c.id, webhook_endpoints.c.user_id)
     which = (webhook_endpoints.c.id == endpoint_id, webhook_endpoints.c.user_id == user_id)
     endpoint = tx.execute(select(*columns).where(*which)).first()
@@ -69,20 +69,20 @@ def send_test(tx: Transaction, engine: Engine, user_id: str, endpoint_id: str, m
 
 
 def redeliver(tx: Transaction, engine: Engine, user_id: str, endpoint_id: str, delivery_id: str) -> dict[str, Any]:
-    """Try now, under the same id: one that has ended with all its tries again, one that waits the sooner."""
+    """Try again now, under the same id. A delivery that has ended gets all its attempts again."""
     get_delivery(tx, user_id, endpoint_id, delivery_id)
     _require_enabled(tx, user_id, endpoint_id)
     own = _own(user_id, endpoint_id, delivery_id)
     again = {"state": "pending", "next_at": NOW, "ended_at": None}
     ended = update(webhook_deliveries).where(*own, webhook_deliveries.c.state != "pending").values(**again)
     if tx.execute(ended).rowcount:
-        # One that failed with its endpoint may still have its old job, hours away and with few tries left.
+        # A delivery that failed with its endpoint may still have its old job, hours away and with few attempts left.
         cancel_of_subject(tx, delivery_id, [DELIVER], "delivered again by hand")
         enqueue_deliveries(tx, engine, [delivery_id])
     elif hurry(tx, DELIVER, [delivery_id]):
         tx.execute(update(webhook_deliveries).where(*own).values(next_at=NOW))
     else:
-        raise StateConflict(f"The delivery {delivery_id} is being tried, or is about to be.", hint="Wait a moment.")
+        raise StateConflict(f"The delivery {delivery_id} is already being attempted.", hint="Try again in a moment.")
     return get_delivery(tx, user_id, endpoint_id, delivery_id)
 
 

@@ -1,7 +1,7 @@
-"""From the log of events to deliveries: each event once for each endpoint that wants it, over all machines.
+"""Turns the log of events into deliveries: each event once per endpoint that wants it, over all machines.
 
-The row `webhook_cursor` says how far the log has been read. Whoever reads on locks it, writes deliveries and their
-jobs, and moves it, in one transaction: a process that dies in between has done nothing.
+The row `webhook_cursor` says how far the log has been read. One transaction locks it, writes deliveries and their jobs,
+and moves it: a process that dies in between has done nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from longtake.db.dialects import NOW, SQLITE
 from longtake.engine.events import TOPIC, Event, is_held_up, read_events
 from longtake.engine.jobs import JobRequest
 from longtake.errors import LongtakeError
-from longtake.services.webhooks.filters import is_told, wants
+from longtake.services.webhooks.endpoints import is_delivered, wants
 from longtake.services.webhooks.tables import webhook_cursor, webhook_deliveries, webhook_endpoints
 
 if TYPE_CHECKING:
@@ -37,18 +37,18 @@ log = structlog.get_logger(__name__)
 DELIVER = "webhooks.deliver"
 #: Events read in one transaction: each may become twenty deliveries.
 PAGE = 200
-#: A signal may be lost, and an event may be committed before an older one: the log is looked at this often anyway.
-ROUND_SECONDS = 5.0
-#: And this often while an older transaction that is still open keeps events from being read.
-HELD_UP_SECONDS = 0.25
-#: What is told in quick succession is read together.
+#: The log is read this often even without a signal: signals get lost, and commits come out of order.
+POLL_SECONDS = 5.0
+#: The interval while an older open transaction keeps events from being read.
+STALLED_SECONDS = 0.25
+#: Signals in quick succession cause one read.
 GATHER_SECONDS = 0.1
 
 Place = tuple[int, int]
 
 
 class Dispatcher:
-    """Reads the log beside a worker. Several may run: one at a time gets the cursor, the others have nothing to do."""
+    """Reads the log beside a worker. Several may run: one at a time holds the cursor, the others do nothing."""
 
     def __init__(self, database: Database, engine: Callable[[], Engine]) -> None:
         self._database = database
@@ -57,66 +57,66 @@ class Dispatcher:
 
     def running(self) -> AbstractAsyncContextManager[None]:
         """Keep reading until the block ends."""
-        return self._database.signals.heeded(TOPIC, self._wake, self._rounds())
+        return self._database.signals.heeded(TOPIC, self._wake, self._loop())
 
-    async def _rounds(self) -> None:
+    async def _loop(self) -> None:
         while True:
             self._wake.clear()
-            pause = ROUND_SECONDS
+            pause = POLL_SECONDS
             try:
                 await self.round()
-                if await self._database.read(is_waited_for):
-                    pause = HELD_UP_SECONDS
+                if await self._database.read(is_stalled):
+                    pause = STALLED_SECONDS
             except LongtakeError as error:
-                # The database is away: the log is still there when it is back.
-                log.warning("dispatching is held up", action="dispatch", code=error.code)
+                # The database is down. The log is still there when it is back.
+                log.warning("webhook dispatch is waiting", action="dispatch", code=error.code)
             except Exception:
-                log.exception("dispatching failed once", action="dispatch")
+                log.exception("webhook dispatch failed", action="dispatch")
             await asyncio.sleep(GATHER_SECONDS)
-            # Not `wait_for`: before Python 3.12 it forgets a cancellation that comes together with news.
+            # Not `wait_for`: before Python 3.12 it loses a cancellation that arrives together with the signal.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
 
     async def round(self) -> None:
-        """Read all there is to read."""
+        """Read the log to its end."""
         while await self._database.read(has_news):
             if not await self._database.run(dispatch, self._engine()):
                 return
 
 
 def has_news(tx: Transaction) -> bool:
-    """Say whether anybody has an endpoint and anything can be read; it is asked often, and writes nothing."""
+    """Return whether there are events for some endpoint. Called often; it writes nothing."""
     start = _start(tx, select(webhook_cursor.c.transaction_id, webhook_cursor.c.sequence))
     return start is not None and bool(read_events(tx, start, 1))
 
 
-def is_waited_for(tx: Transaction) -> bool:
-    """Say whether there are events for somebody's endpoint that cannot be read yet."""
-    anybody = select(webhook_endpoints.c.id).where(webhook_endpoints.c.enabled).limit(1)
-    return tx.execute(anybody).first() is not None and is_held_up(tx)
+def is_stalled(tx: Transaction) -> bool:
+    """Return whether there are events for some endpoint that cannot be read yet."""
+    enabled = select(webhook_endpoints.c.id).where(webhook_endpoints.c.enabled).limit(1)
+    return tx.execute(enabled).first() is not None and is_held_up(tx)
 
 
 def dispatch(tx: Transaction, engine: Engine, page: int = PAGE) -> bool:
-    """Turn the next page of events into deliveries and jobs; say whether there may be more."""
+    """Turn the next page of events into deliveries and jobs; return whether there may be more."""
     cursor = select(webhook_cursor.c.transaction_id, webhook_cursor.c.sequence)
     start = _start(tx, cursor.with_for_update(skip_locked=True))
     events = [] if start is None else read_events(tx, start, page)
     if not events:
         return False
-    _write(tx, engine, [event for event in events if event.user_id is not None and is_told(event.type)])
+    _write(tx, engine, [event for event in events if event.user_id is not None and is_delivered(event.type)])
     transaction_id, sequence = events[-1].cursor
     tx.execute(update(webhook_cursor).values(transaction_id=transaction_id, sequence=sequence))
     return len(events) == page
 
 
 def enqueue_deliveries(tx: Transaction, engine: Engine, delivery_ids: Sequence[str]) -> None:
-    """Have deliveries tried now."""
+    """Enqueue a job for each delivery."""
     engine.enqueue_many(tx, [JobRequest(DELIVER, {"delivery_id": one}, key=one, subject=one) for one in delivery_ids])
 
 
 def delivery_values(endpoint: Row[Any], kind: str, payload: Any, event: str | None) -> dict[str, Any]:
-    """Return a new delivery's columns; from here on its payload is what it is."""
+    """Return the columns of a new delivery. Its payload never changes afterwards."""
     return {
         "id": new_id(),
         "endpoint_id": endpoint.id,
@@ -128,9 +128,9 @@ def delivery_values(endpoint: Row[Any], kind: str, payload: Any, event: str | No
 
 
 def _start(tx: Transaction, cursor: Select[tuple[int, int]]) -> Place | None:
-    """Return where to read on; None when nobody has an endpoint, or somebody else has the cursor.
+    """Return where to continue reading; None without any endpoint, or when another process holds the cursor.
 
-    What is older than every endpoint is passed by unread.
+    Events older than every endpoint are skipped.
     """
     transaction_id, sequence = webhook_endpoints.c.since_transaction, webhook_endpoints.c.since_sequence
     enabled = select(transaction_id, sequence).where(webhook_endpoints.c.enabled)
@@ -144,19 +144,19 @@ def _start(tx: Transaction, cursor: Select[tuple[int, int]]) -> Place | None:
 
 
 def _first_unused(tx: Transaction) -> int:
-    """Return a number that no transaction has had; every place that was read before lies below it."""
+    """Return a transaction number not used yet; every place read so far is below it."""
     if tx.dialect == SQLITE:
         return 1
     return int(tx.sql("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")[0][0])
 
 
 def _of_this_server(place: Place, first_unused: int) -> Place:
-    """Return the place, or the log's beginning where a restored dump brought it from a server that counts otherwise."""
+    """Return the place, or the start of the log where a restored dump brought the place from another server."""
     return place if place[0] < first_unused else (0, 0)
 
 
 def _write(tx: Transaction, engine: Engine, events: Sequence[Event]) -> None:
-    # Endpoints after events: one that could be read was committed after the endpoints it must go to.
+    # Endpoints after events: an event that can be read was committed after the endpoints it must go to.
     endpoints = _endpoints_of(tx, {str(event.user_id) for event in events})
     end = _first_unused(tx)
     values = [
@@ -174,7 +174,7 @@ def _write(tx: Transaction, engine: Engine, events: Sequence[Event]) -> None:
 
 
 def _is_news(event: Event, endpoint: Row[Any], first_unused: int) -> bool:
-    """Say whether the event was committed after the endpoint was made, or enabled again."""
+    """Return whether the event was committed after the endpoint was created or enabled again."""
     since = (endpoint.since_transaction, endpoint.since_sequence)
     if _of_this_server(since, first_unused) != since:
         return True
@@ -182,7 +182,7 @@ def _is_news(event: Event, endpoint: Row[Any], first_unused: int) -> bool:
 
 
 def _was_over(transaction_id: int, snapshot: str | None) -> bool:
-    """Say whether a transaction had ended in a snapshot of PostgreSQL: the oldest open, the first unused, the open."""
+    """Return whether a transaction had ended in a PostgreSQL snapshot `oldest_open:first_unused:open,open…`."""
     if snapshot is None:
         return False
     _oldest, first_unused, still_open = snapshot.split(":")
@@ -190,7 +190,7 @@ def _was_over(transaction_id: int, snapshot: str | None) -> bool:
 
 
 def _endpoints_of(tx: Transaction, users: set[str]) -> dict[str, list[Row[Any]]]:
-    """Return the users' endpoints that are enabled; none of them is deleted before this transaction ends."""
+    """Return the users' enabled endpoints, locked against deletion until this transaction ends."""
     table = webhook_endpoints
     since = (table.c.since_transaction, table.c.since_sequence, table.c.since_snapshot)
     query = (

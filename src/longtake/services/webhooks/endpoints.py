@@ -1,4 +1,4 @@
-"""A user's endpoints: made, listed, changed, disabled. Whoever asks for somebody else's hears that there is none."""
+"""A user's endpoints and the event types each one gets. Another user's endpoint is answered as not found."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ from typing import TYPE_CHECKING, Any, Literal
 from sqlalchemy import delete, func, insert, select, update
 
 from longtake.db.dialects import NOW, POSTGRESQL, later
+from longtake.engine.event_types import TYPES, patterns_of
 from longtake.engine.events import append_event
 from longtake.engine.queries import plain
 from longtake.errors import NotFound, StateConflict
 from longtake.services.webhooks.tables import IN_STATE, webhook_deliveries, webhook_endpoints
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from longtake.db import Transaction
 
 MOST_ENDPOINTS = 20
-#: For so long the secret before the last rotation still signs as well.
+#: After a rotation, the previous secret signs as well for this long.
 OVERLAP_SECONDS = 86_400.0
 
-#: It answered 410; it took nothing for three days; its owner wanted so.
-Reason = Literal["gone", "failing", "owner"]
+#: It answered 410; it accepted nothing for three days; its owner disabled it.
+DisableReason = Literal["gone", "failing", "owner"]
 
 SHOWN = tuple(webhook_endpoints.c[name] for name in (
     "id", "url", "description", "events", "enabled", "disabled_reason", "previous_ends_at", "last_success_at",
@@ -32,30 +35,30 @@ SHOWN = tuple(webhook_endpoints.c[name] for name in (
 
 @dataclass(frozen=True, slots=True)
 class NewEndpoint:
-    """An endpoint to be; its secret is sealed already."""
+    """The values of a new endpoint."""
 
     id: str
     url: str
     description: str
     events: Sequence[str]
-    sealed: str
+    sealed_secret: str
 
 
 def create_endpoint(tx: Transaction, user_id: str, new: NewEndpoint) -> dict[str, Any]:
-    """Write an endpoint; events that are written after this are sent to it, none from before."""
+    """Create an endpoint. It gets the events written from now on."""
     if tx.dialect == POSTGRESQL:
-        # Two at once would both find room for one more.
+        # Without the lock, two concurrent requests would both find room for one more.
         tx.sql("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"webhooks of {user_id}",))
     found = select(func.count()).where(webhook_endpoints.c.user_id == user_id)
     if tx.execute(found).scalar_one() >= MOST_ENDPOINTS:
-        raise StateConflict(f"There are {MOST_ENDPOINTS} webhooks of this user already.", hint="Delete one first.")
+        raise StateConflict(f"This user already has {MOST_ENDPOINTS} webhooks.", hint="Delete one first.")
     values = {
         "id": new.id,
         "user_id": user_id,
         "url": new.url,
         "description": new.description,
         "events": list(new.events),
-        "secret": new.sealed,
+        "secret": new.sealed_secret,
         "enabled": True,
         "created_at": NOW,
         "changed_at": NOW,
@@ -71,7 +74,7 @@ def list_endpoints(tx: Transaction, user_id: str) -> list[dict[str, Any]]:
 
 
 def get_endpoint(tx: Transaction, user_id: str, endpoint_id: str) -> dict[str, Any]:
-    """Return one endpoint of the user's."""
+    """Return one of the user's endpoints."""
     row = tx.execute(select(*SHOWN).where(*_own(user_id, endpoint_id))).first()
     if row is None:
         raise no_endpoint(endpoint_id)
@@ -79,7 +82,7 @@ def get_endpoint(tx: Transaction, user_id: str, endpoint_id: str) -> dict[str, A
 
 
 def change_endpoint(tx: Transaction, user_id: str, endpoint_id: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Change what is named. Enabling it again begins afresh: what happened in between is not sent."""
+    """Change the given fields. Events from while it was disabled are not sent later."""
     was_enabled = get_endpoint(tx, user_id, endpoint_id)["enabled"]
     values = dict(changes)
     enabled = values.pop("enabled", was_enabled)
@@ -93,7 +96,7 @@ def change_endpoint(tx: Transaction, user_id: str, endpoint_id: str, changes: Ma
 
 
 def rotate_secret(tx: Transaction, user_id: str, endpoint_id: str, sealed: str) -> dict[str, Any]:
-    """Sign with another secret from now on, and for a day with the one before as well."""
+    """Sign with a new secret from now on, and for a day with the previous one as well."""
     values = {
         "secret": sealed,
         "previous_secret": webhook_endpoints.c.secret,
@@ -108,13 +111,13 @@ def rotate_secret(tx: Transaction, user_id: str, endpoint_id: str, sealed: str) 
 
 
 def delete_endpoint(tx: Transaction, user_id: str, endpoint_id: str) -> None:
-    """Remove an endpoint with its deliveries; jobs of theirs find nothing more to do."""
+    """Delete an endpoint with its deliveries. Their jobs then find nothing to do."""
     if tx.execute(delete(webhook_endpoints).where(*_own(user_id, endpoint_id))).rowcount == 0:
         raise no_endpoint(endpoint_id)
 
 
-def disable_endpoint(tx: Transaction, endpoint_id: str, reason: Reason) -> None:
-    """Send nothing more there, and tell of it; what was still to be delivered has failed."""
+def disable_endpoint(tx: Transaction, endpoint_id: str, reason: DisableReason) -> None:
+    """Disable an endpoint, fail its pending deliveries, and write the event `webhook.disabled`."""
     enabled = (webhook_endpoints.c.id == endpoint_id, webhook_endpoints.c.enabled)
     change = update(webhook_endpoints).where(*enabled)
     values = {"enabled": False, "disabled_reason": reason, "changed_at": NOW}
@@ -128,7 +131,7 @@ def disable_endpoint(tx: Transaction, endpoint_id: str, reason: Reason) -> None:
 
 
 def no_endpoint(endpoint_id: str) -> NotFound:
-    """Say the same of an endpoint that does not exist and of one that is somebody else's."""
+    """Return the same error for an endpoint that does not exist and for another user's."""
     return NotFound(f"There is no webhook {endpoint_id}.", hint="GET /v1/webhooks lists yours.")
 
 
@@ -137,8 +140,25 @@ def _own(user_id: str, endpoint_id: str) -> tuple[Any, Any]:
 
 
 def _from_now_on(tx: Transaction) -> dict[str, Any]:
-    """Return where the log is now: whatever this transaction does not see is written behind it, or was under way."""
+    """Return the end of the log: every event this transaction does not see comes after it, or was being written."""
     if tx.dialect == POSTGRESQL:
         snapshot = tx.sql("SELECT pg_current_snapshot()::text")[0][0]
         return {"since_transaction": int(snapshot.split(":")[0]), "since_sequence": 0, "since_snapshot": snapshot}
     return {"since_transaction": 0, "since_sequence": tx.sql("SELECT coalesce(max(sequence), 0) FROM events")[0][0]}
+
+
+#: Events about webhooks are not delivered: a failing endpoint could cause its own events.
+DELIVERED_TYPES = tuple(one for one in TYPES if not one.startswith("webhook."))
+FAMILIES = frozenset(one.partition(".")[0] for one in DELIVERED_TYPES)
+PATTERNS = patterns_of(DELIVERED_TYPES)
+MOST_PATTERNS = 50
+
+
+def is_delivered(kind: str) -> bool:
+    """Return whether events of this type are sent at all."""
+    return kind.partition(".")[0] in FAMILIES
+
+
+def wants(patterns: Sequence[str], kind: str) -> bool:
+    """Return whether an endpoint with these patterns gets events of this type; without patterns it gets all."""
+    return not patterns or kind in patterns or f"{kind.partition('.')[0]}.*" in patterns

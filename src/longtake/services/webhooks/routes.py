@@ -1,13 +1,13 @@
-"""`/v1/webhooks`: a user's own webhooks, and what was sent to them."""
+"""`/v1/webhooks`: a user's webhooks and their deliveries."""
 
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
-from longtake.services.accounts.callers import GENERATE, READ, Caller, current_caller
+from longtake.services.accounts.current_caller import GENERATE, READ, Caller, CurrentCaller
 from longtake.services.webhooks.deliveries import PAGE_LIMIT, get_delivery, list_deliveries
 from longtake.services.webhooks.endpoints import delete_endpoint, get_endpoint, list_endpoints
 from longtake.services.webhooks.schemas import (
@@ -23,7 +23,6 @@ from longtake.services.webhooks.schemas import (
 )
 from longtake.services.webhooks.service import Webhooks
 
-Asking = Annotated[Caller, Depends(current_caller)]
 Limit = Annotated[int, Query(ge=1, le=PAGE_LIMIT, description="How many at most.")]
 Older = Annotated[UUID | None, Query(description="Only deliveries older than this one.")]
 OfState = Annotated[State | None, Query(description="Only those in this state.")]
@@ -43,7 +42,7 @@ def build_routes(webhooks: Webhooks) -> APIRouter:
 
 
 def _require(caller: Caller, to_do: str) -> None:
-    """Require a token with both scopes: a webhook reads all that its owner may, and outlives a key."""
+    """Require a token with both scopes: a webhook receives all events of its owner, and outlives a key."""
     caller.require(GENERATE)
     caller.require(READ)
     caller.require_token(to_do)
@@ -51,14 +50,14 @@ def _require(caller: Caller, to_do: str) -> None:
 
 def _add_reading(router: APIRouter, webhooks: Webhooks) -> None:
     @router.get("", summary="My webhooks", responses=problems(*CALLER))
-    async def list_mine(caller: Asking) -> WebhookList:
+    async def list_mine(caller: CurrentCaller) -> WebhookList:
         """Return your webhooks, the newest first. Scope `read`."""
         caller.require(READ)
         rows = await webhooks.database.read(list_endpoints, caller.user_id, as_user=caller.user_id)
         return WebhookList(webhooks=[WebhookView.model_validate(row) for row in rows])
 
     @router.get("/{webhook_id}", summary="One webhook", responses=problems(*FOUND))
-    async def show(webhook_id: UUID, caller: Asking) -> WebhookView:
+    async def show(webhook_id: UUID, caller: CurrentCaller) -> WebhookView:
         """Return a webhook of yours. Scope `read`."""
         caller.require(READ)
         user = caller.user_id
@@ -69,8 +68,8 @@ def _add_reading(router: APIRouter, webhooks: Webhooks) -> None:
 
 def _add_changing(router: APIRouter, webhooks: Webhooks) -> None:
     @router.post("", status_code=201, summary="Make a webhook", responses=problems(*WRITTEN, "STATE_CONFLICT"))
-    async def create(wanted: NewWebhook, caller: Asking) -> WebhookWithSecret:
-        """Have events sent to a server of yours, from now on. Its secret is shown only here.
+    async def create(wanted: NewWebhook, caller: CurrentCaller) -> WebhookWithSecret:
+        """Send events to your server from now on. The secret is shown only here.
 
         By a token, not by an API key. Scopes `generate`, `read`.
         """
@@ -79,7 +78,7 @@ def _add_changing(router: APIRouter, webhooks: Webhooks) -> None:
         return WebhookWithSecret.model_validate(made)
 
     @router.patch("/{webhook_id}", summary="Change a webhook", responses=problems(*WRITTEN, "NOT_FOUND"))
-    async def change(webhook_id: UUID, wanted: WebhookChange, caller: Asking) -> WebhookView:
+    async def change(webhook_id: UUID, wanted: WebhookChange, caller: CurrentCaller) -> WebhookView:
         """Change its address, description or events, disable it, or enable it again.
 
         By a token, not by an API key. Scopes `generate`, `read`.
@@ -89,16 +88,16 @@ def _add_changing(router: APIRouter, webhooks: Webhooks) -> None:
         return WebhookView.model_validate(await webhooks.change(caller.user_id, str(webhook_id), changes))
 
     @router.delete("/{webhook_id}", status_code=204, summary="Delete a webhook", responses=problems(*FOUND))
-    async def delete(webhook_id: UUID, caller: Asking) -> None:
-        """Send nothing more there, and forget what was sent. Scope `generate`."""
+    async def delete(webhook_id: UUID, caller: CurrentCaller) -> None:
+        """Delete a webhook with its deliveries. Scope `generate`."""
         caller.require(GENERATE)
         await webhooks.database.run(delete_endpoint, caller.user_id, str(webhook_id))
 
 
 def _add_secrets(router: APIRouter, webhooks: Webhooks) -> None:
     @router.post("/{webhook_id}/rotate", summary="Change a webhook's secret", responses=problems(*FOUND))
-    async def rotate(webhook_id: UUID, caller: Asking) -> WebhookWithSecret:
-        """Return a new secret. For 24 hours requests are signed with the one before as well.
+    async def rotate(webhook_id: UUID, caller: CurrentCaller) -> WebhookWithSecret:
+        """Return a new secret. For 24 hours, requests are signed with the previous one as well.
 
         By a token, not by an API key. Scopes `generate`, `read`.
         """
@@ -108,8 +107,8 @@ def _add_secrets(router: APIRouter, webhooks: Webhooks) -> None:
     @router.post(
         "/{webhook_id}/test", status_code=202, summary="Try a webhook", responses=problems(*FOUND, "STATE_CONFLICT")
     )
-    async def test(webhook_id: UUID, caller: Asking) -> DeliveryWithPayload:
-        """Send a `webhook.test`, tried once; the delivery shows what came of it. Scope `generate`."""
+    async def test(webhook_id: UUID, caller: CurrentCaller) -> DeliveryWithPayload:
+        """Send a `webhook.test`, attempted once; the delivery shows the result. Scope `generate`."""
         caller.require(GENERATE)
         return DeliveryWithPayload.model_validate(await webhooks.test(caller.user_id, str(webhook_id)))
 
@@ -117,9 +116,9 @@ def _add_secrets(router: APIRouter, webhooks: Webhooks) -> None:
 def _add_deliveries(router: APIRouter, webhooks: Webhooks) -> None:
     @router.get("/{webhook_id}/deliveries", summary="Deliveries of a webhook", responses=problems(*FOUND))
     async def list_sent(
-        webhook_id: UUID, caller: Asking, state: OfState = None, before: Older = None, limit: Limit = 50
+        webhook_id: UUID, caller: CurrentCaller, state: OfState = None, before: Older = None, limit: Limit = 50
     ) -> DeliveryList:
-        """Return what was sent, or is to be, newest first. Scope `read`."""
+        """Return deliveries, newest first. Scope `read`."""
         caller.require(READ)
         user, cursor = caller.user_id, None if before is None else str(before)
         rows, following = await webhooks.database.read(
@@ -128,7 +127,7 @@ def _add_deliveries(router: APIRouter, webhooks: Webhooks) -> None:
         return DeliveryList(deliveries=[DeliveryView.model_validate(row) for row in rows], next=following)
 
     @router.get("/{webhook_id}/deliveries/{delivery_id}", summary="One delivery", responses=problems(*FOUND))
-    async def show_sent(webhook_id: UUID, delivery_id: UUID, caller: Asking) -> DeliveryWithPayload:
+    async def show_sent(webhook_id: UUID, delivery_id: UUID, caller: CurrentCaller) -> DeliveryWithPayload:
         """Return a delivery with its payload. Scope `read`."""
         caller.require(READ)
         user, ids = caller.user_id, (str(webhook_id), str(delivery_id))
@@ -140,8 +139,8 @@ def _add_deliveries(router: APIRouter, webhooks: Webhooks) -> None:
         summary="Deliver again",
         responses=problems(*FOUND, "STATE_CONFLICT"),
     )
-    async def send_again(webhook_id: UUID, delivery_id: UUID, caller: Asking) -> DeliveryWithPayload:
-        """Try now, under the same `webhook-id`; 409 while it is being tried anyway. Scope `generate`."""
+    async def send_again(webhook_id: UUID, delivery_id: UUID, caller: CurrentCaller) -> DeliveryWithPayload:
+        """Deliver again now, under the same `webhook-id`; 409 while an attempt is running. Scope `generate`."""
         caller.require(GENERATE)
         return DeliveryWithPayload.model_validate(
             await webhooks.redeliver(caller.user_id, str(webhook_id), str(delivery_id))

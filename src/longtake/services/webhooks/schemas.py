@@ -1,4 +1,4 @@
-"""What webhooks and deliveries look like over HTTP."""
+"""Requests and responses of the webhook routes."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from longtake.engine.event_types import check_pattern
-from longtake.services.webhooks.filters import MOST_PATTERNS, PATTERNS
+from longtake.services.webhooks.endpoints import MOST_PATTERNS, PATTERNS
 
 URL_LIMIT = 2_000
 DESCRIPTION_LIMIT = 200
 
 Url = Annotated[str, Field(min_length=1, max_length=URL_LIMIT, description="Where events are sent: https or http.")]
-Description = Annotated[str, Field(max_length=DESCRIPTION_LIMIT, description="What it is for.")]
+Description = Annotated[str, Field(max_length=DESCRIPTION_LIMIT, description="A note for yourself.")]
 Pattern = Annotated[
     str,
     AfterValidator(lambda pattern: check_pattern(pattern, PATTERNS)),
@@ -69,20 +69,20 @@ class WebhookView(BaseModel):
     events: list[str]
     enabled: bool
     disabled_reason: Literal["gone", "failing", "owner"] | None = Field(
-        description="It answered 410, it took nothing for three days, or you disabled it."
+        description="It answered 410, it accepted nothing for three days, or you disabled it."
     )
-    previous_ends_at: datetime | None = Field(description="Until when the secret before the last rotation signs too.")
+    previous_ends_at: datetime | None = Field(description="Until when the previous secret signs as well.")
     last_success_at: datetime | None
     created_at: datetime
     changed_at: datetime
 
 
 class WebhookWithSecret(WebhookView):
-    """A webhook whose secret was just made; the only time it is shown."""
+    """A webhook with its new secret, which is shown only this once."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{**_SHOWN, "secret": _SECRET}]})
 
-    secret: str = Field(description="What you check signatures with. It is not shown again: store it now.")
+    secret: str = Field(description="Verifies signatures. It is not shown again: store it now.")
 
 
 class WebhookList(BaseModel):
@@ -94,7 +94,7 @@ class WebhookList(BaseModel):
 
 
 class NewWebhook(BaseModel):
-    """A webhook to be made."""
+    """A new webhook."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -107,7 +107,7 @@ class NewWebhook(BaseModel):
 
 
 class WebhookChange(BaseModel):
-    """What is to be different; what is left out, or null, stays."""
+    """The fields to change; a field that is missing or null stays as it is."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"enabled": True}]})
 
@@ -118,7 +118,7 @@ class WebhookChange(BaseModel):
 
 
 class DeliveryView(BaseModel):
-    """One event on its way to one webhook: what the last try came to, and when the next one is."""
+    """One event for one webhook: the result of the last attempt, and the time of the next."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_SHOWN_DELIVERY]})
 
@@ -136,7 +136,7 @@ class DeliveryView(BaseModel):
 
 
 class DeliveryWithPayload(DeliveryView):
-    """One delivery with what is sent."""
+    """One delivery with its payload."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_SHOWN_DELIVERY | {"payload": _PAYLOAD}]})
 
@@ -144,7 +144,7 @@ class DeliveryWithPayload(DeliveryView):
 
 
 class DeliveryList(BaseModel):
-    """Deliveries, newest first; `next` is what `before` has to be for the page after."""
+    """Deliveries, newest first; `next` is the `before` of the next page."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"deliveries": [_SHOWN_DELIVERY], "next": _DELIVERY}]})
 

@@ -1,4 +1,4 @@
-"""What the routes of webhooks do: addresses are checked and secrets made here, before any transaction."""
+"""The use cases of webhooks. Addresses are checked and secrets made here, before the transaction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    """Users' webhooks, for the routes."""
+    """Creates and changes webhooks, and sends their deliveries again."""
 
     database: Database
     engine: Callable[[], Engine]
@@ -32,30 +32,30 @@ class Webhooks:
     clock: Clock
 
     async def create(self, user_id: str, url: str, description: str, events: Sequence[str]) -> dict[str, Any]:
-        """Make one; return it with its secret."""
+        """Create a webhook; return it with its secret."""
         self._check({"url": url, "description": description})
         endpoint_id, secret = new_id(), new_secret()
         new = NewEndpoint(endpoint_id, url, description, events, seal_secret(self.vault, endpoint_id, secret))
         return await self.database.run(create_endpoint, user_id, new) | {"secret": secret}
 
     async def change(self, user_id: str, endpoint_id: str, changes: dict[str, Any]) -> dict[str, Any]:
-        """Change what is named."""
+        """Change the given fields of a webhook."""
         self._check(changes)
         return await self.database.run(change_endpoint, user_id, endpoint_id, changes)
 
     async def rotate(self, user_id: str, endpoint_id: str) -> dict[str, Any]:
-        """Give it another secret; return it with that."""
+        """Replace the secret of a webhook; return the webhook with the new one."""
         secret = new_secret()
         sealed = seal_secret(self.vault, endpoint_id, secret)
         return await self.database.run(rotate_secret, user_id, endpoint_id, sealed) | {"secret": secret}
 
     async def test(self, user_id: str, endpoint_id: str) -> dict[str, Any]:
-        """Send it a `webhook.test`; return the delivery."""
+        """Send a `webhook.test`; return the delivery."""
         moment = self.clock.now().isoformat(timespec="microseconds").replace("+00:00", "Z")
         return await self.database.run(send_test, self.engine(), user_id, endpoint_id, moment)
 
     async def redeliver(self, user_id: str, endpoint_id: str, delivery_id: str) -> dict[str, Any]:
-        """Try a delivery now; return it."""
+        """Attempt a delivery now; return it."""
         return await self.database.run(redeliver, self.engine(), user_id, endpoint_id, delivery_id)
 
     def _check(self, texts: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
-"""The table of assets, and one of its rows as Python sees it.
+"""The table of assets and its row type.
 
-A row holds the key of our copy and, for results, the provider's address; never an address of our own: those are made
-when somebody reads.
+A row holds the storage key of our copy and, for results, the provider's URL, but never a URL of our own: `links` makes
+those for each response.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ assets = Table(
     Column("preview_key", Text),
 )
 
-#: How long a provider's address lives when the provider does not say.
+#: How long a provider's URL is assumed to work when the provider does not say.
 SOURCE_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """One row of assets. It has our copy when it has a key."""
+    """One row of assets. It has a key once we have a copy of the file."""
 
     id: str
     user_id: str
@@ -114,15 +114,15 @@ class Asset:
 
     @property
     def has_picture(self) -> bool:
-        """Say whether there is a thumbnail of ours, in the storage or still waiting for it."""
+        """Return whether we made a thumbnail, in the storage or still waiting to be stored."""
         return self.thumbnail_state == "completed"
 
 
 @dataclass(frozen=True, slots=True)
 class NewAsset:
-    """An asset to be: at an address of a provider's, to be copied; or with a key, when its object is stored already.
+    """A new asset: with a source URL to copy from, or with a key when its object is stored already.
 
-    Its id may be made before, for an object that is written before the row.
+    The id may be made beforehand, for an object that is stored before the row is written.
     """
 
     user_id: str
@@ -147,6 +147,6 @@ _NAMES = [one.name for one in fields(Asset)]
 
 
 def asset_from(row: Row[Any]) -> Asset:
-    """Read an asset from a row that has all its columns."""
+    """Return the asset of a row that has all its columns."""
     values = row._mapping  # noqa: SLF001 - SQLAlchemy's public name for it
     return Asset(**{name: values[name] for name in _NAMES})

@@ -1,4 +1,4 @@
-"""/openapi.json: what FastAPI knows, and what it does not know about our problems."""
+"""/openapi.json: the description FastAPI generates, corrected to show problems and complete examples."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,19 +12,19 @@ _REPLACED = ("HTTPValidationError", "ValidationError")
 _REF = "#/components/schemas/{model}"
 
 
-def install_description(app: FastAPI) -> None:
-    """Let the description say that every error is a problem."""
-    of_fastapi = app.openapi
+def install_openapi(app: FastAPI) -> None:
+    """Make /openapi.json say that every error is a problem."""
+    generate = app.openapi
 
     def described() -> dict[str, Any]:
         first_time = app.openapi_schema is None
-        document = of_fastapi()
+        document = generate()
         if first_time:
             _correct(document)
             _restore_examples(document["components"]["schemas"])
         return document
 
-    app.openapi = described  # type: ignore[method-assign] # FastAPI's documented way
+    app.openapi = described  # type: ignore[method-assign] # the way FastAPI documents
 
 
 def _correct(document: dict[str, Any]) -> None:
@@ -41,16 +41,16 @@ def _correct(document: dict[str, Any]) -> None:
 
 
 def _complete(responses: dict[str, Any]) -> None:
-    """Add what can happen to any request, and say in our words what FastAPI found out by itself."""
+    """Add the problems that any request can have, and replace FastAPI's own validation response."""
     for code in ("REQUEST_INVALID", "HOST_UNKNOWN"):
         for status, response in problems(code).items():
-            theirs = "HTTPValidationError" in str(responses.get(str(status)))
-            if theirs or code == "HOST_UNKNOWN":
+            is_theirs = "HTTPValidationError" in str(responses.get(str(status)))
+            if is_theirs or code == "HOST_UNKNOWN":
                 responses[str(status)] = response
 
 
 def _restore_examples(schemas: dict[str, Any]) -> None:
-    """Put examples back as they were written: FastAPI leaves out whatever is null in them."""
+    """Restore the examples as written: FastAPI drops all null values from them."""
     for model in _descendants(BaseModel):
         extra = model.model_config.get("json_schema_extra")
         if model.__module__.startswith("longtake.") and model.__name__ in schemas and isinstance(extra, dict):

@@ -1,4 +1,4 @@
-"""The one secret all others are derived from: a setting that machines share, or a file that is made once."""
+"""The root secret, from which all keys are derived: a setting that machines share, or a file created once."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MOST_BYTES = 4096
 
 
 def derive_key(secret: str, purpose: str) -> bytes:
-    """Return 32 bytes that only whoever has the secret can make, different for every purpose."""
-    # Here: most commands have a root secret and never derive a key from it.
+    """Return a key of 32 bytes derived from the secret, different for every purpose."""
+    # Imported here: most commands have a root secret and never derive a key from it.
     from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF  # noqa: PLC0415
 
@@ -32,7 +32,7 @@ def derive_key(secret: str, purpose: str) -> bytes:
 
 
 class RootSecret:
-    """The secret; read or made only when somebody needs it, so that a command that does not leaves no file behind."""
+    """The root secret, read or created on first use, so that a command without need for it leaves no file behind."""
 
     def __init__(self, configured: str, folder: Path) -> None:
         self._configured = configured
@@ -41,7 +41,7 @@ class RootSecret:
 
     @classmethod
     def of(cls, settings: Settings) -> RootSecret:
-        """Return the secret these settings mean."""
+        """Return the root secret of these settings."""
         return cls(settings.secret_key.get_secret_value(), settings.data_dir)
 
     def derive(self, purpose: str) -> bytes:
@@ -51,12 +51,12 @@ class RootSecret:
         return derive_key(self._secret, purpose)
 
     def exists(self) -> bool:
-        """Say whether there is one already."""
+        """Return whether the secret exists already."""
         return bool(self._secret) or self._file.exists()
 
 
 def read_or_make(file: Path) -> str:
-    """Return what the file holds; the first process to come here makes it, all others read that one's."""
+    """Return the secret in the file; the first process creates it, and all others read that one."""
     try:
         if not file.exists():
             _make(file)
@@ -64,12 +64,12 @@ def read_or_make(file: Path) -> str:
     except OSError as error:
         raise SecretFileUnusable(
             f"{file} cannot be used: {error.strerror or error}.",
-            hint="Let this user read and write there, or set LONGTAKE_SECRET_KEY.",
+            hint="Let this user read and write it, or set LONGTAKE_SECRET_KEY.",
         ) from None
 
 
 def _make(file: Path) -> None:
-    """Write it in full beside its place, then give it its name: nobody ever sees half of it, and the first one wins."""
+    """Write the file completely under another name, then link it: no process reads half a file, and the first wins."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # mkstemp makes files with mode 600.
     descriptor, name = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=file.parent)
@@ -82,11 +82,11 @@ def _make(file: Path) -> None:
             os.link(name, file)
     finally:
         Path(name).unlink(missing_ok=True)
-    _remember_name(file.parent)
+    _sync_folder(file.parent)
 
 
-def _remember_name(folder: Path) -> None:
-    """Make the name survive a power cut: a secret that is lost takes all that it sealed with it."""
+def _sync_folder(folder: Path) -> None:
+    """Make the new name survive a power cut: without this secret, nothing it sealed can be opened."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -103,13 +103,13 @@ def _read(file: Path) -> str:
     if os.name == "posix" and mode & OTHERS:
         raise SecretFileUnusable(
             f"{file} can be read or changed by others (mode {stat.S_IMODE(mode):o}).",
-            hint=f"Run `chmod 600 {file}`. If others may have read it: stop all and remove it; a new one is made,"
-            " and tokens made so far and stored secrets are lost.",
+            hint=f"Run `chmod 600 {file}`. If others may have read it, stop all processes and delete it: a new one is"
+            " created, and existing tokens and stored secrets are lost.",
         )
     secret = content.decode("ascii", errors="replace").strip()
     if len(secret) < LEAST_CHARACTERS:
         raise SecretFileUnusable(
             f"{file} does not hold a secret: it is too short.",
-            hint="Bring it back from a backup, or remove it: a new one is made, and stored secrets are lost.",
+            hint="Restore it from a backup, or delete it: a new one is created, and stored secrets are lost.",
         )
     return secret

@@ -1,14 +1,14 @@
-"""Who is asking: the caller of a request, and the FastAPI dependency that finds out.
+"""The FastAPI dependency that identifies the caller of a request.
 
-A route declares ``caller: Annotated[Caller, Depends(current_caller)]`` and says ``caller.require("generate")`` before
-it does what needs that scope.
+A route declares ``caller: CurrentCaller`` and calls ``caller.require("generate")`` before it does anything that needs
+that scope.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import Request, Security
+from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from longtake.logs import log_context
@@ -24,6 +24,7 @@ __all__ = [
     "READ",
     "Caller",
     "Credentials",
+    "CurrentCaller",
     "current_caller",
 ]
 
@@ -37,15 +38,18 @@ _bearer = HTTPBearer(
 )
 
 
-#: Makes a route's description say that it needs a token; the headers are read by the authenticator.
+#: Documents in /openapi.json that a route needs a token; the authenticator reads the headers itself.
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
 
 
 async def current_caller(request: Request, _shown: Credentials) -> Caller:
-    """Return who asks, once per request; raises Unauthorized, Forbidden or RateLimited."""
+    """Return the caller, once per request; raises Unauthorized, Forbidden or RateLimited."""
     accounts: Authenticator = request.app.state.accounts
     caller = await accounts.identify_from(request.client.host if request.client else "", request.headers)
     accounts.admit(caller)
-    # From here on the request's log lines say whose it is.
+    # From here on, the request's log lines name its user.
     log_context.set({**log_context.get(), "user_id": caller.user_id})
     return caller
+
+
+CurrentCaller = Annotated[Caller, Depends(current_caller)]
