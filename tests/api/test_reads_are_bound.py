@@ -37,8 +37,8 @@ UNBOUND = {
     "longtake.capabilities.catalogue.queries.list_titles",
     "longtake.capabilities.catalogue.queries.read_status",
     "longtake.capabilities.generation.estimates._read",
-    "longtake.capabilities.generation.queue_position.read_lines",
-    "longtake.capabilities.generation.outlook._look",
+    "longtake.capabilities.generation.outlook.read_queues",
+    "longtake.capabilities.generation.outlook._read_jobs",
     "longtake.capabilities.scenes.outlook.read_outlook",
     "longtake.server.snapshot.begin",
 }

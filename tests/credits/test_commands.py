@@ -35,7 +35,7 @@ def test_credits_are_granted_shown_and_withdrawn(commands: Commands, place: Plac
     assert again.json["balance"] == {"available": 1500, "held": 0}
     assert longtake("credits", "withdraw", "ada", "500", "--reason", "mistake").code == 0
     assert longtake("credits", "balance", "ada", "--json").json == {"user_id": "ada", "available": 1000, "held": 0}
-    told = f"ada has 1,000 credits, and tasks under way hold 0 more (in {place.data}).\n"
+    told = f"ada has 1,000 credits, and unfinished tasks hold 0 more (in {place.data}).\n"
     assert longtake("credits", "balance", "ada").output == told
     shown = longtake("credits", "history", "ada")
     assert ["-500" in shown.output, "+1,500" in shown.output, "root" in shown.output] == [True] * 3

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import os
+import sqlite3
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +17,7 @@ from tests.sandbox_process import SandboxProcess
 from tests.service.cli_users import User, command, place_with, typed
 from tests.service.conftest import TITLES
 from tests.service.processes import Place, Server
-from tests.wait import wait_for
+from tests.wait import PATIENCE_SECONDS, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,6 +103,27 @@ def test_a_title_is_added_by_its_number_and_soon_has_all(longtake: User, truth: 
     assert (again["result"], again["title"]["id"]) == ("unchanged", title_id)
     changed = longtake("catalogue", "add", "--bangumi", number, "--english", "A fox", "--json").json
     assert (changed["result"], changed["title"]["title_english"]) == ("updated", "A fox")
+
+
+def test_an_id_that_ends_with_digits_is_found_by_its_end_unless_a_title_has_that_number(
+    longtake: User, home: Place
+) -> None:
+    ends = {"34567890": "狐の巣", "34567891": "狐の尾"}
+    made = {end: longtake("catalogue", "add", name, "--json").json["title"]["id"] for end, name in ends.items()}
+
+    def change(column: str, value: object, title_id: str) -> None:
+        file = home.data / "longtake.db"
+        with closing(sqlite3.connect(file, timeout=PATIENCE_SECONDS)) as outside, outside:
+            outside.execute(f"UPDATE titles SET {column} = ? WHERE id = ?", (value, title_id))
+
+    for end, title_id in made.items():
+        change("id", title_id[:-8] + end, title_id)
+    shown = longtake("catalogue", "show", "34567890", "--json").json
+    assert shown["title_japanese"] == "狐の巣"
+    change("bangumi_id", 34567891, shown["id"])
+    assert longtake("catalogue", "show", "34567891", "--json").json["title_japanese"] == "狐の巣"
+    unknown = longtake("catalogue", "show", "34567899")
+    assert (unknown.code, "No title has the Bangumi number 34567899" in unknown.errors) == (1, True)
 
 
 def test_a_file_is_imported_with_its_bad_lines_told_and_again_changes_nothing(

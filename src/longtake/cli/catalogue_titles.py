@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import typer
 
 from longtake.cli.server import ServerConnection, connect
-from longtake.cli.short_ids import SEARCHED, WHOLE_LENGTH, match_end, short
+from longtake.cli.short_ids import LEAST_LENGTH, SEARCHED, WHOLE_LENGTH, match_end, short
 from longtake.client import Client
 from longtake.client.shapes import Candidate, Title, TitlePage
 from longtake.errors import NotFound
@@ -34,21 +34,21 @@ def connect_catalogue() -> Iterator[ServerConnection]:
 
 
 def title_id(client: Client, given: str) -> str:
-    """Return a title's id, given the id, the end of it, or the number at Bangumi."""
-    if given.isascii() and given.isdecimal():
-        return _id_by_bangumi(client, int(given))
+    """Return a title's id, given the id, the number at Bangumi, or the end of the id.
+
+    One id in forty ends with eight digits, like a number. A title with that number comes first.
+    """
     if len(given) >= WHOLE_LENGTH:
         return given
+    number = int(given) if given.isascii() and given.isdecimal() else None
+    if number is not None and (found := client.catalogue.list(bangumi_id=number, limit=1)["titles"]):
+        return found[0]["id"]
     known = [title["id"] for title in client.catalogue.list(limit=SEARCHED)["titles"]]
-    return match_end(given, known, "title", LIST_HINT)
-
-
-def _id_by_bangumi(client: Client, number: int) -> str:
-    found = client.catalogue.list(bangumi_id=number, limit=1)["titles"]
-    if not found:
+    is_end = len(given) >= LEAST_LENGTH and any(one.endswith(given) for one in known)
+    if number is not None and not is_end:
         hint = f"`longtake catalogue add --bangumi {number}` adds it. {LIST_HINT}"
         raise NotFound(f"No title has the Bangumi number {number}.", hint=hint)
-    return found[0]["id"]
+    return match_end(given, known, "title", LIST_HINT)
 
 
 def name_of(title: Title) -> str:
