@@ -26,3 +26,12 @@ def test_every_fault_that_has_a_test_is_listed() -> None:
     tests = "".join(path.read_text() for tier in ("tests", "proofs") for path in (ROOT / tier).rglob("test_*.py"))
     proved = {f"F{int(number)}" for number in re.findall(r"def test_f(\d+)_", tests)}
     assert {fault for fault in proved if not re.search(rf"\b{fault}\b", DOCUMENT)} == set()
+
+
+def test_every_place_that_the_architecture_names_exists() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    package = ROOT / "src" / "longtake"
+    homes = [package, *(package / one for one in ("capabilities", "services", "adapters")), ROOT, ROOT / "src"]
+    places = set(re.findall(r"`([a-z_/]+/|[a-z_]+\.py)`", text)) | set(re.findall(r"[a-z_/]+/[a-z_]+\.py", text))
+    assert len(places) > 30
+    assert [place for place in sorted(places) if not any((home / place).exists() for home in homes)] == []
