@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from longtake.capabilities.catalogue.queries import TitleFilter
 from longtake.capabilities.catalogue.tables import CALENDAR, POSTER, SEARCH, SYNC, SYNC_IDS, SYNC_POSTERS, YEAR
-from longtake.engine.leases import rescue
+from longtake.engine.leases import rescue, retire_worker
 from tests.catalogue.stage import DAY, FEW, HOUR, CatalogueStudio, given
 from tests.engine.stage import hire
 
@@ -295,6 +295,16 @@ async def test_m5_lanes_allow_five_titles_and_five_posters_at_once_unless_told_o
 
 
 # -- running and stopping ----------------------------------------------------------------------------------------
+
+
+async def test_a_worker_of_a_process_that_crashed_does_not_count_as_running(studio: CatalogueStudio) -> None:
+    """Where one process owns the database, a worker of an earlier owner is gone, though its lease still runs."""
+    await studio.database.run(retire_worker, studio.worker)
+    assert not await studio.catalogue.is_running()
+    await studio.database.run(hire, incarnation="an earlier owner")
+    is_shared = studio.database.incarnation is None
+    assert await studio.catalogue.is_running() is is_shared
+    assert (await studio.catalogue.status())["running"] is is_shared
 
 
 async def test_m6_shut_down_nothing_begins_and_what_waits_goes_on_after_a_start(studio: CatalogueStudio) -> None:

@@ -198,10 +198,10 @@ def event_types(tx: Transaction, job_id: str) -> list[str]:
     return list(rows.scalars())
 
 
-def hire(tx: Transaction, lease_seconds: float = 30.0) -> str:
+def hire(tx: Transaction, lease_seconds: float = 30.0, incarnation: str | None = None) -> str:
     """Register a worker and return its id."""
     worker = new_id()
-    register_worker(tx, worker, "test", None, lease_seconds)
+    register_worker(tx, worker, "test", incarnation, lease_seconds)
     return worker
 
 

@@ -64,7 +64,7 @@ class Studio:
         await self.engine.start()
         await self.application.keys.refresh()
         await self.database.run(self._open_lanes)
-        self.worker = await self.database.run(hire)
+        self.worker = await self.database.run(hire, incarnation=self.database.incarnation)
         await self.grant(USER, CREDITS)
 
     async def close(self) -> None:

@@ -102,6 +102,14 @@ def is_alive(lease_left: float, incarnation: str | None, ours: str | None) -> bo
     return lease_left > 0 and ours in {None, incarnation}
 
 
+def any_alive(tx: Transaction, ours: str | None) -> bool:
+    """Say whether any worker counts as alive, by the same rule."""
+    alive = select(workers.c.id).where(workers.c.lease_until > NOW)
+    if ours is not None:
+        alive = alive.where(workers.c.incarnation == ours)
+    return tx.execute(alive.limit(1)).first() is not None
+
+
 class Witness:
     """A rescuer's memory of whose beat has stood still, by its own monotonic clock."""
 

@@ -19,8 +19,8 @@ from longtake.capabilities.catalogue.tables import (
     posters,
     titles,
 )
-from longtake.db.dialects import NOW
-from longtake.engine.tables import job_kinds, jobs, schedules, workers
+from longtake.engine.leases import any_alive
+from longtake.engine.tables import job_kinds, jobs, schedules
 from longtake.errors import NotFound
 
 if TYPE_CHECKING:
@@ -101,14 +101,14 @@ def list_titles(tx: Transaction, wanted: TitleFilter, before: str | None, limit:
     return list(tx.execute(query.order_by(titles.c.id.desc()).limit(limit)).all())
 
 
-def read_status(tx: Transaction) -> dict[str, Any]:
+def read_status(tx: Transaction, incarnation: str | None) -> dict[str, Any]:
     """Return counts of titles by state, live jobs by kind and state, schedules, and whether the catalogue runs."""
     live = select(jobs.c.kind, jobs.c.state, func.count().label("number")).where(jobs.c.kind.in_(KINDS))
     live_jobs: dict[str, dict[str, int]] = {}
     for row in tx.execute(live.group_by(jobs.c.kind, jobs.c.state)):
         live_jobs.setdefault(row.kind, {"ready": 0, "running": 0})[row.state] = row.number
     return {
-        "running": is_running(tx),
+        "running": is_running(tx, incarnation),
         "syncing": not SYNC_KINDS.isdisjoint(live_jobs),
         "jobs": dict(sorted(live_jobs.items())),
         "titles": tx.execute(select(func.count()).select_from(titles)).scalar_one(),
@@ -121,11 +121,10 @@ def read_status(tx: Transaction) -> dict[str, Any]:
     }
 
 
-def is_running(tx: Transaction) -> bool:
+def is_running(tx: Transaction, incarnation: str | None) -> bool:
     """Say whether the catalogue runs: a worker is alive, and none of its kinds is paused."""
-    alive = tx.execute(select(workers.c.id).where(workers.c.lease_until > NOW).limit(1)).first()
     stopped = select(job_kinds.c.name).where(job_kinds.c.name.in_(KINDS), job_kinds.c.paused).limit(1)
-    return alive is not None and tx.execute(stopped).first() is None
+    return any_alive(tx, incarnation) and tx.execute(stopped).first() is None
 
 
 def running_jobs(tx: Transaction) -> int:

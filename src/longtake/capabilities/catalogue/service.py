@@ -120,11 +120,12 @@ class Catalogue:
 
     async def status(self) -> dict[str, Any]:
         """Return the status of the catalogue."""
-        return show_status(await self.database.read(read_status), tmdb_configured=self.tmdb.configured)
+        found = await self.database.read(read_status, self.database.incarnation)
+        return show_status(found, tmdb_configured=self.tmdb.configured)
 
     async def is_running(self) -> bool:
         """Say whether a worker is alive and the catalogue is not shut down."""
-        return await self.database.read(is_running)
+        return await self.database.read(is_running, self.database.incarnation)
 
     async def shutdown(self, seconds: float = 60.0) -> bool:
         """Start no more jobs on any machine, and wait for running ones; say whether all have ended.
