@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, TextIO
@@ -141,7 +142,7 @@ def _header(reader: Iterable[list[str]], columns: Columns) -> list[str]:
     except (csv.Error, LineInvalid) as error:
         raise ImportFileInvalid(f"The first line is not CSV: {str(error).rstrip('.')}.", hint=columns.hint) from None
     unknown = sorted({name for name in header if name not in columns.names})
-    twice = sorted({name for name in header if header.count(name) > 1})
+    twice = sorted(name for name, count in Counter(header).items() if count > 1)
     if header and not unknown and not twice and columns.one_of & set(header):
         return header
     found = f"has the columns {', '.join(header)[:SHOWN]!r}" if header else "is empty"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
 from fastapi import Request, Response
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
 _SHOWN = 80
@@ -18,16 +19,27 @@ class AmbiguousJson(ValueError):
 
 
 class StrictRoute(APIRoute):
-    """A route that reads its body strictly."""
+    """A route that reads its body strictly, and only after its caller is known.
+
+    FastAPI reads a body before it resolves dependencies, so anyone could make it parse a megabyte. The dependency in
+    ``app.state.before_body`` is resolved first, on the routes that depend on it; it keeps its result for FastAPI.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return a handler that gives FastAPI a request with a strict `json()`."""
         handle = super().get_route_handler()
 
         async def handler(request: Request) -> Response:
+            before_body = getattr(request.app.state, "before_body", None)
+            if before_body is not None and _depends_on(self.dependant, before_body):
+                await before_body(request)
             return await handle(_StrictRequest(request.scope, request.receive))
 
         return handler
+
+
+def _depends_on(dependant: Dependant, call: Callable[..., Any]) -> bool:
+    return any(one.call is call or _depends_on(one, call) for one in dependant.dependencies)
 
 
 class _StrictRequest(Request):
@@ -36,11 +48,11 @@ class _StrictRequest(Request):
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _value in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise AmbiguousJson(f"has the name {twice[:_SHOWN]!r} twice")
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise AmbiguousJson(f"has the name {name[:_SHOWN]!r} twice")
+        found[name] = value
     if any("\ud800" <= one <= "\udfff" for name in found for one in name):
         raise AmbiguousJson("has a name with half a character")
     return found

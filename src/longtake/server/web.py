@@ -15,6 +15,7 @@ from longtake.server.readiness import Readiness
 from longtake.server.routes import build_routes
 from longtake.services.accounts import routes as account_routes
 from longtake.services.accounts.authenticator import Authenticator
+from longtake.services.accounts.current_caller import current_caller
 from longtake.services.vault.vault import Vault
 
 UPLOADS = ("POST", "/v1/references")
@@ -38,6 +39,7 @@ def create_api(serving: Serving) -> FastAPI:
     """Return the routes with their error handling. The pages that FastAPI offers load scripts from elsewhere: off."""
     app = FastAPI(title="Longtake", version=version("longtake"), docs_url=None, redoc_url=None)
     app.state.accounts = serving.accounts
+    app.state.before_body = current_caller
     own = build_routes(serving.engine, serving.readiness, serving.token, serving.vault)
     for router in (own, account_routes.build_routes(serving.engine.database), *serving.capabilities):
         # Not included: that would build every route a second time, and match every request twice.

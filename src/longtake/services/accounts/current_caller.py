@@ -28,6 +28,8 @@ __all__ = [
     "current_caller",
 ]
 
+#: Where a request's scope keeps its caller.
+_KNOWN = "longtake.caller"
 _bearer = HTTPBearer(
     auto_error=False,
     scheme_name="bearer",
@@ -42,13 +44,17 @@ _bearer = HTTPBearer(
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
 
 
-async def current_caller(request: Request, _shown: Credentials) -> Caller:
-    """Return the caller, once per request; raises Unauthorized, Forbidden or RateLimited."""
+async def current_caller(request: Request, _shown: Credentials = None) -> Caller:
+    """Return the caller, identified once per request; raises Unauthorized, Forbidden or RateLimited."""
+    known: Caller | None = request.scope.get(_KNOWN)
+    if known is not None:
+        return known
     accounts: Authenticator = request.app.state.accounts
     caller = await accounts.identify_from(request.client.host if request.client else "", request.headers)
     accounts.admit(caller)
     # From here on, the request's log lines name its user.
     log_context.set({**log_context.get(), "user_id": caller.user_id})
+    request.scope[_KNOWN] = caller
     return caller
 
 
