@@ -278,6 +278,13 @@ class ClockRow:
 
 
 @contextmanager
+def claims_that_may_stall() -> Iterator[None]:
+    """Let one claim be enough, however long the machine holds it up: a worker would just claim again."""
+    with patch.object(lane_store, "STALE_SECONDS", math.inf):
+        yield
+
+
+@contextmanager
 def open_with_clock(url: str, clock: StoppedClock) -> Iterator[Database]:
     """Open a database whose ``longtake_now()`` is the stopped clock's."""
     if url.startswith("sqlite"):
@@ -288,8 +295,7 @@ def open_with_clock(url: str, clock: StoppedClock) -> Iterator[Database]:
         row.set(clock.now())
         database = open_database(url)
     try:
-        # No transaction is behind a clock that stands still, however long the machine holds it up.
-        with patch.object(lane_store, "STALE_SECONDS", math.inf):
+        with claims_that_may_stall():
             yield database
     finally:
         database.close()

@@ -122,7 +122,9 @@ def test_what_is_not_json_is_refused(api: Api, body: bytes) -> None:
 
 @pytest.mark.parametrize("body", [b"[]", b'"x"', b"1", b"null", b"true"])
 def test_json_that_is_no_object_is_refused(api: Api, body: bytes) -> None:
-    assert_problem(api.ask("POST", IMAGES, body=body), 422, "REQUEST_INVALID")
+    answer = api.ask("POST", IMAGES, body=body)
+    assert_problem(answer, 400, "JSON_INVALID")
+    assert answer.json["detail"] == "The body must be a JSON object."
 
 
 def test_a_name_that_comes_twice_is_refused(api: Api) -> None:
