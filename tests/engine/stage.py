@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-#: Waits end as soon as what they wait for is there; this only bounds a failure.
 NOT_YET_READABLE = """
 SELECT EXISTS (
     SELECT FROM events

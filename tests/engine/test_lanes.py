@@ -203,6 +203,7 @@ def test_a_clock_that_goes_back_an_hour_does_not_stop_the_lane(stopped_database:
     assert len(run(claim_lane, engine, "narrow", worker, 1)) == 1
 
 
+@pytest.mark.usefixtures("stale_claims")
 def test_a_transaction_that_stood_still_claims_nothing_from_a_lane(postgresql_url: str) -> None:
     """By its time, permits that others were given since would lie ahead."""
 
@@ -219,6 +220,7 @@ def test_a_transaction_that_stood_still_claims_nothing_from_a_lane(postgresql_ur
         database.close()
 
 
+@pytest.mark.usefixtures("stale_claims")
 @pytest.mark.parametrize("limits", [{"max_running": 2}, {"spacing": 0.1}])
 async def test_real_workers_keep_the_limits(database: Database, limits: dict[str, float]) -> None:
     stage = Stage(database, lanes=[Lane("narrow", **limits)], lane="narrow")  # type: ignore[arg-type]

@@ -21,7 +21,6 @@ from longtake.services.webhooks.endpoints import get_endpoint
 from longtake.services.webhooks.jobs import WEBHOOK_LANE, WebhookSender
 from longtake.services.webhooks.service import Webhooks
 from longtake.services.webhooks.tables import webhook_deliveries
-from tests.databases import claims_that_may_stall
 from tests.engine.stage import claim_lane, finish, hire, until_read, until_readable
 from tests.net.servers import Behaviour, Server, answer, running, saying
 
@@ -81,8 +80,7 @@ class Stage:
 
     async def claim(self) -> list[Job]:
         worker = await self.database.run(hire)
-        with claims_that_may_stall():
-            return await self.database.run(claim_lane, self.engine, WEBHOOK_LANE.name, worker)
+        return await self.database.run(claim_lane, self.engine, WEBHOOK_LANE.name, worker)
 
     async def try_job(self, job: Job) -> Outcome:
         outcome = await self.engine.kinds[job.kind].handler(job)
