@@ -126,7 +126,7 @@ def ask_server(server: ServerFile, action: str, arguments: Mapping[str, Any]) ->
     except TimeoutError:
         raise ServerUnreachable(f"The server at {server.url} did not answer within {limit:g} s.") from None
     except (OSError, http.client.HTTPException) as error:
-        raise ServerUnreachable(f"The server at {server.url} cannot be server: {error}.") from None
+        raise ServerUnreachable(f"The server at {server.url} cannot be reached: {error}.") from None
     finally:
         connection.close()
     content = _parse(server, body)
