@@ -167,9 +167,10 @@ async def test_what_can_never_be_fetched_is_refused_at_once(service: Service, ur
     assert await service.rows("SELECT id FROM assets") == []
 
 
-@pytest.mark.parametrize("body", [{}, {"url": 1}, {"url": URL, "kind": "song"}, {"url": URL, "key": "results/x"}, []])
+@pytest.mark.parametrize("body", [{}, {"url": 1}, {"url": URL, "kind": "song"}, {"url": URL, "key": "results/x"}])
 async def test_a_body_that_is_not_understood_is_refused(service: Service, body: Any) -> None:
     assert_refused(await service.ask("POST", "/v1/assets", body), 422, "REQUEST_INVALID")
+    assert_refused(await service.ask("POST", "/v1/assets", []), 400, "JSON_INVALID")
 
 
 async def test_a_title_has_its_limits(service: Service) -> None:

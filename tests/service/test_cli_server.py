@@ -124,6 +124,7 @@ def test_a_server_that_answers_nonsense_is_not_believed(
     monkeypatch.setattr("longtake.cli.operator_access.server_of_database", lambda _settings: pretended)
     refused = commands.at(shared_place)("jobs", "list")
     assert (refused.code, "[SERVER_UNREACHABLE]" in refused.errors) == (3, True)
+    assert "http://127.0.0.1:1 cannot be reached: " in refused.errors
 
 
 def test_only_ones_own_server_file_is_removed(tmp_path: Path) -> None:
