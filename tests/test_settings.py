@@ -123,8 +123,8 @@ def test_storage_addresses(url: str) -> None:
         ("LEASE_SECONDS", "0", "must be at least 0.2"),
         ("LOG_FORMAT", "xml", "must be one of 'auto', 'json' or 'human'"),
         ("HEARTBEAT_SECONDS", "15", "must be less than half of lease_seconds (30)"),
-        ("DATABASE_URL", "longtake.db", "must begin with sqlite:/// (a file) or postgresql:// (a server)"),
-        ("DATABASE_URL", "mysql://db/x", "must begin with sqlite:/// (a file) or postgresql:// (a server)"),
+        ("DATABASE_URL", "longtake.db", "must start with sqlite:/// (a file) or postgresql:// (a server)"),
+        ("DATABASE_URL", "mysql://db/x", "must start with sqlite:/// (a file) or postgresql:// (a server)"),
         ("DATABASE_URL", "sqlite://longtake.db", "needs three slashes"),
         ("DATABASE_URL", "sqlite:///", "needs three slashes"),
         ("DATABASE_URL", "sqlite:///:memory:", "do not survive a restart"),
@@ -132,10 +132,10 @@ def test_storage_addresses(url: str) -> None:
         ("DATABASE_URL", "sqlite:///a.db?mode=ro", "options after ? are not supported"),
         ("DATABASE_URL", "postgresql://db:port/x", "has no valid host and port"),
         ("DATABASE_URL", "postgresql://[::1/x", "is not a valid URL"),
-        ("STORAGE_URL", "ftp://x", "must begin with file: (a folder) or s3:// (a bucket)"),
+        ("STORAGE_URL", "ftp://x", "must start with file: (a folder) or s3:// (a bucket)"),
         ("STORAGE_URL", "file://host/x", "needs a folder"),
-        ("STORAGE_URL", "s3://", "needs the name of a bucket"),
-        ("STORAGE_URL", "s3:bucket", "needs the name of a bucket"),
+        ("STORAGE_URL", "s3://", "needs a bucket name"),
+        ("STORAGE_URL", "s3:bucket", "needs a bucket name"),
     ],
 )
 def test_a_wrong_value_is_refused_with_name_reason_and_example(
@@ -167,11 +167,11 @@ def test_every_wrong_setting_is_named_at_once(tmp_path: Path) -> None:
 
 def test_unknown_names_are_refused_with_the_nearest_one(tmp_path: Path) -> None:
     assert refusal(tmp_path, DATABSE_URL="x") == (
-        "LONGTAKE_DATABSE_URL: there is no such setting. Did you mean LONGTAKE_DATABASE_URL?"
+        "LONGTAKE_DATABSE_URL: this setting does not exist. Did you mean LONGTAKE_DATABASE_URL?"
     )
-    assert refusal(tmp_path, QQQQQQQQQQ="x") == "LONGTAKE_QQQQQQQQQQ: there is no such setting."
-    assert refusal(tmp_path, "data-dir = 'x'").endswith("there is no such setting. Did you mean data_dir?")
-    assert "there is no such setting" in refusal(tmp_path, "[longtake]\nport = 1")
+    assert refusal(tmp_path, QQQQQQQQQQ="x") == "LONGTAKE_QQQQQQQQQQ: this setting does not exist."
+    assert refusal(tmp_path, "data-dir = 'x'").endswith("this setting does not exist. Did you mean data_dir?")
+    assert "this setting does not exist" in refusal(tmp_path, "[longtake]\nport = 1")
 
 
 @pytest.mark.parametrize(
@@ -206,13 +206,13 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     assert "not valid TOML" in refusal(tmp_path, "port = ")
     (tmp_path / "longtake.toml").write_bytes(b"host = '\xff'")
     assert "not UTF-8" in refusal(tmp_path)
-    assert "there is no such file" in refusal(tmp_path, CONFIG="absent.toml")
+    assert "this file does not exist" in refusal(tmp_path, CONFIG="absent.toml")
     (tmp_path / "longtake.toml").unlink()
     (tmp_path / "longtake.toml").mkdir()
     assert "cannot be read" in refusal(tmp_path)
 
 
-def test_every_setting_has_one_sentence_and_an_example_that_works() -> None:
+def test_every_setting_has_a_description_and_an_example_that_works() -> None:
     for name, field in Settings.model_fields.items():
         assert field.description, name
         assert field.description.endswith("."), name

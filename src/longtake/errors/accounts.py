@@ -4,7 +4,7 @@ from longtake.errors.base import LongtakeError
 
 
 class AccountError(LongtakeError):
-    """Who asks is not known, or may not do what was asked."""
+    """The caller is unknown, or does not have permission."""
 
     code = "ACCOUNT_ERROR"
 
@@ -17,56 +17,56 @@ class Unauthorized(AccountError):
 
 
 class Forbidden(AccountError):
-    """The caller is known, but may not do this."""
+    """The caller is known, but does not have permission for this."""
 
     code = "FORBIDDEN"
 
 
 class RateLimited(AccountError):
-    """One user sends more requests, or one address more wrong tokens and keys, than a minute may have."""
+    """One user sent too many requests in a minute, or one address too many invalid tokens and keys."""
 
     code = "RATE_LIMITED"
-    default_hint = "Wait as many seconds as Retry-After says, then go on more slowly."
+    default_hint = "Wait for the seconds that Retry-After gives, then send requests more slowly."
 
 
 class KeySetUnavailable(AccountError):
-    """The keys that tokens are checked with have not been fetched yet."""
+    """The keys that verify tokens have not been fetched yet."""
 
     code = "KEY_SET_UNAVAILABLE"
-    default_hint = "Look at what LONGTAKE_JWT_JWKS names; it is tried again at most once a minute."
+    default_hint = "Check the address in LONGTAKE_JWT_JWKS. Longtake fetches it again at most once a minute."
 
 
 class AuthenticationRequired(AccountError):
-    """The server would listen on an open address without keys that were configured on purpose."""
+    """The server would listen beyond this machine, but no keys for tokens are configured."""
 
     code = "AUTHENTICATION_REQUIRED"
     default_hint = "Set LONGTAKE_JWT_SECRET or LONGTAKE_JWT_JWKS, or listen on 127.0.0.1."
 
 
 class TokensElsewhere(AccountError):
-    """Tokens are made by the owner of the private keys of LONGTAKE_JWT_JWKS, not here."""
+    """This installation does not make tokens: the issuer behind LONGTAKE_JWT_JWKS signs them."""
 
     code = "TOKENS_ELSEWHERE"
-    default_hint = "Ask there for a token, or make an API key with `longtake keys create`."
+    default_hint = "Ask that issuer for a token, or make an API key with `longtake keys create`."
 
 
 class VaultError(LongtakeError):
-    """Something secret cannot be kept or read."""
+    """A secret cannot be stored or read."""
 
     code = "VAULT_ERROR"
 
 
 class SecretFileUnusable(VaultError):
-    """The file with this machine's secret is readable by others, damaged, or cannot be read."""
+    """The file with this machine's secret is damaged, cannot be read, or others can read it."""
 
     code = "SECRET_FILE_UNUSABLE"
 
 
 class VaultKeyWrong(VaultError):
-    """A stored secret cannot be opened with the keys this process has. Nothing was changed."""
+    """This process does not have the key for a stored secret. Nothing was changed."""
 
     code = "VAULT_KEY_WRONG"
     default_hint = (
-        "Set LONGTAKE_MASTER_KEY (or LONGTAKE_SECRET_KEY, or bring back secret.key) to what it was when the secret was"
-        " stored. If that is lost: `longtake secrets remove NAME`, then set it again."
+        "Restore the LONGTAKE_MASTER_KEY, LONGTAKE_SECRET_KEY or secret.key with which the secret was stored."
+        " If that is lost, run `longtake secrets remove NAME` and set the secret again."
     )

@@ -4,46 +4,46 @@ from longtake.errors.base import LongtakeError
 
 
 class AssetError(LongtakeError):
-    """A media file cannot be taken or given."""
+    """A media file cannot be accepted or served."""
 
     code = "ASSET_ERROR"
 
 
 class MediaRefused(AssetError):
-    """The bytes are not an image or video of a kind that is kept."""
+    """The file is not an image or video in a supported format."""
 
     code = "MEDIA_REFUSED"
-    default_hint = "Kept are PNG, JPEG, WebP and GIF images, and MP4, QuickTime and WebM videos."
+    default_hint = "Supported are PNG, JPEG, WebP and GIF images, and MP4, QuickTime and WebM videos."
 
 
 class DecoderFailed(AssetError):
-    """The process that decodes media was stopped by its limits, or died of a file."""
+    """The process that decodes media reached its limits, or crashed while it read a file."""
 
     code = "DECODER_FAILED"
-    default_hint = "The file may be hostile or damaged; nothing else was harmed."
+    default_hint = "The file may be damaged or malicious. Nothing else was affected."
 
 
 class DecodersBusy(AssetError):
-    """All processes that decode media have been at work on other files for a while."""
+    """All decoder processes stayed busy with other files for too long."""
 
     code = "DECODERS_BUSY"
-    default_hint = "It is tried again by itself. LONGTAKE_DECODERS says how many there are."
+    default_hint = "Longtake tries again automatically. LONGTAKE_DECODERS sets how many decoders there are."
 
 
 class ResultNotCopied(AssetError):
-    """A result could not be copied to our storage this time."""
+    """This attempt to copy a result to storage failed."""
 
     code = "RESULT_NOT_COPIED"
 
 
 class SourceGone(ResultNotCopied):
-    """The provider's address of a result has ended, or its file is not there."""
+    """The provider's address for a result has expired, or its file does not exist."""
 
     code = "SOURCE_GONE"
 
 
 class SourceUnknown(ResultNotCopied):
-    """The provider could not be asked for a new address of a result."""
+    """Longtake could not ask the provider for a new address of a result."""
 
     code = "SOURCE_UNKNOWN"
 
@@ -55,21 +55,21 @@ class AssetGone(AssetError):
 
 
 class TooManyImports(AssetError):
-    """As many files are being brought in as one user may have under way; `limit` says how many that are."""
+    """The user already has the maximum number of imports under way; `limit` gives that number."""
 
     code = "IMPORTS_TOO_MANY"
-    default_hint = "GET /v1/assets?role=import&state=pending lists them; wait until some are here."
+    default_hint = "GET /v1/assets?role=import&state=pending lists them. Wait until some have finished."
 
 
 class ImportFileInvalid(AssetError):
-    """A file that lists what to bring in cannot be understood at all."""
+    """The list of files to import cannot be parsed."""
 
     code = "IMPORT_FILE_INVALID"
-    default_hint = "It is CSV in UTF-8 with a header: url, and if you like title and kind (image or video)."
+    default_hint = "Send CSV in UTF-8 with a header: url, and optionally title and kind (image or video)."
 
 
 class LinkInvalid(AssetError):
-    """The signed link has expired, or was changed."""
+    """The signed link has expired or was altered."""
 
     code = "LINK_INVALID"
-    default_hint = "Ask for the task or asset again: its answer has a new link."
+    default_hint = "Request the task or asset again: the answer has a new link."

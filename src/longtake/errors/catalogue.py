@@ -4,13 +4,13 @@ from longtake.errors.base import LongtakeError
 
 
 class CatalogueError(LongtakeError):
-    """Something about a title or its poster."""
+    """A title or its poster has a problem."""
 
     code = "CATALOGUE_ERROR"
 
 
 class InvalidTitle(CatalogueError):
-    """A title that cannot be kept as it is."""
+    """A field of the title is wrong, or it has neither a Bangumi id nor a name."""
 
     code = "TITLE_INVALID"
     default_hint = "A title has a Bangumi id or a name in some language; docs/catalogue.md describes its fields."
@@ -25,18 +25,18 @@ class PosterError(CatalogueError):
 
 
 class PosterUnreachable(PosterError):
-    """The request failed: no address, no connection, no answer, or one that broke off."""
+    """The request for the poster failed: no address, no connection, no answer, or an incomplete one."""
 
     code = "POSTER_UNREACHABLE"
-    default_hint = "It is tried again by itself."
+    default_hint = "Longtake tries again automatically."
     lasting = False
 
 
 class PosterStatus(PosterError):
-    """The server answered with a status that is no picture."""
+    """The poster's server answered with a status that carries no picture."""
 
     code = "POSTER_HTTP_STATUS"
-    default_hint = "It is asked for again later; give the title another poster if the address is wrong."
+    default_hint = "Longtake tries again later. If the address is wrong, give the title another poster."
 
     def __init__(
         self, message: str, hint: str | None = None, *, status: int = 0, retry_after: float | None = None
@@ -53,17 +53,17 @@ class PosterStatus(PosterError):
 
 
 class PosterBroken(PosterError):
-    """What came is not a whole picture of a kind that we keep."""
+    """The response is not a complete picture in a supported format."""
 
     code = "POSTER_BROKEN"
-    default_hint = "It is not kept, and asked for again later."
+    default_hint = "Longtake discards the response and tries again later."
 
 
 class PosterIo(PosterError):
-    """Our own storage did not do what it was asked; which operation, and on which object, is part of the error."""
+    """Longtake's own storage failed; the error names the operation and the object's path."""
 
     code = "POSTER_IO"
-    default_hint = "It is tried again by itself; `longtake alerts list` and the log say more about the storage."
+    default_hint = "Longtake tries again automatically. `longtake alerts list` and the log say more about the storage."
     lasting = False
 
     def __init__(self, message: str, hint: str | None = None, *, operation: str = "", path: str = "") -> None:
@@ -71,7 +71,7 @@ class PosterIo(PosterError):
 
 
 class PosterPathInvalid(PosterError):
-    """Neither an http(s) address nor the path of a poster of ours."""
+    """The poster is neither an http(s) address nor the path of a stored poster."""
 
     code = "POSTER_PATH_INVALID"
-    default_hint = "Give an https:// or http:// address, or /posters/FILE for a poster that is already here."
+    default_hint = "Give an https:// or http:// address, or /posters/FILE for a stored poster."

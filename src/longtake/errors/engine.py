@@ -4,35 +4,35 @@ from longtake.errors.base import LongtakeError
 
 
 class EngineError(LongtakeError):
-    """Something asked of the engine cannot be done."""
+    """The engine cannot do what was requested."""
 
     code = "ENGINE_ERROR"
 
 
 class InvalidJob(EngineError):
-    """A job was refused at enqueue. Nothing was written."""
+    """The job was refused when it was enqueued. Nothing was written."""
 
     code = "JOB_INVALID"
 
 
 class UnknownKind(InvalidJob):
-    """No handler of this name was ever declared in this database."""
+    """No handler with this name was ever declared in this database."""
 
     code = "KIND_UNKNOWN"
 
 
 class UnknownLane(InvalidJob):
-    """No lane of this name exists."""
+    """There is no lane with this name."""
 
     code = "LANE_UNKNOWN"
-    default_hint = "`longtake lanes list` shows the lanes there are; `longtake lanes set NAME` makes one."
+    default_hint = "`longtake lanes list` shows all lanes; `longtake lanes set NAME` makes one."
 
 
 class InvalidArguments(InvalidJob):
-    """The arguments are not JSON, or too large."""
+    """The arguments are not JSON, or are too large."""
 
     code = "ARGUMENTS_INVALID"
-    default_hint = "Pass ids of rows or keys of objects instead of the data itself."
+    default_hint = "Pass row ids or object keys instead of the data itself."
 
 
 class InvalidDelay(InvalidJob):
@@ -48,7 +48,7 @@ class InvalidKey(InvalidJob):
 
 
 class InvalidPriority(InvalidJob):
-    """The priority is not one of the known ones."""
+    """The priority is not one of the known priorities."""
 
     code = "PRIORITY_INVALID"
 
@@ -60,19 +60,19 @@ class InvalidDefinition(EngineError):
 
 
 class NotFound(EngineError):
-    """There is no such job, lane or schedule."""
+    """Nothing with this id or name exists, or it belongs to another user."""
 
     code = "NOT_FOUND"
 
 
 class StateConflict(EngineError):
-    """The job is not in a state that allows this."""
+    """The current state does not allow this."""
 
     code = "STATE_CONFLICT"
 
 
 class LeaseLost(EngineError):
-    """The job is no longer ours: it was cancelled, or rescued from a worker that seemed dead."""
+    """This worker no longer holds the job: it was cancelled, or rescued because the worker seemed dead."""
 
     code = "LEASE_LOST"
-    default_hint = "Stop working on this job: what it would write is refused."
+    default_hint = "Stop working on this job: its writes are refused."

@@ -10,7 +10,7 @@ class GenerationError(LongtakeError):
 
 
 class UnknownModel(GenerationError):
-    """There is no such model, or it makes something else."""
+    """There is no such model, or it makes another type of media."""
 
     code = "MODEL_UNKNOWN"
 
@@ -22,7 +22,7 @@ class UnknownParameter(GenerationError):
 
 
 class InvalidParameter(GenerationError):
-    """A parameter's value is not one the model takes."""
+    """The model does not accept this value of a parameter."""
 
     code = "PARAMETER_INVALID"
     default_hint = "GET /v1/models shows each parameter with its limits."
@@ -35,53 +35,53 @@ class InvalidPrompt(GenerationError):
 
 
 class InvalidReferences(GenerationError):
-    """Too few or too many reference images, or one that is not there."""
+    """There are too few or too many reference images, or one of them does not exist."""
 
     code = "REFERENCES_INVALID"
 
 
 class ProviderNotConfigured(GenerationError):
-    """The model's provider has no key here, so nothing could be made."""
+    """The model's provider has no key on this server, so nothing can be made."""
 
     code = "PROVIDER_NOT_CONFIGURED"
-    default_hint = "Set its key: `longtake settings` names the setting, `longtake secrets set` keeps one sealed."
+    default_hint = "Set its key: `longtake settings` names the setting, `longtake secrets set` stores one encrypted."
 
 
 class PublicAddressMissing(GenerationError):
-    """The provider fetches files itself, and this server has no address where it could."""
+    """The provider fetches files itself, but this server has no address that it can reach."""
 
     code = "PUBLIC_URL_MISSING"
     default_hint = "Set LONGTAKE_PUBLIC_URL, or keep objects in S3; or use a model that takes images directly."
 
 
 class TooManyTasks(GenerationError):
-    """As many tasks are under way as one user may have."""
+    """The user already has the maximum number of unfinished tasks."""
 
     code = "TASKS_TOO_MANY"
     default_hint = "GET /v1/tasks/pending lists them; cancel some or wait."
 
 
 class InvalidPreference(GenerationError):
-    """A Prefer header asks for what cannot be done."""
+    """The Prefer header asks for something that is not possible."""
 
     code = "PREFERENCE_INVALID"
 
 
 class InvalidIdempotencyKey(GenerationError):
-    """An Idempotency-Key that cannot be kept."""
+    """The Idempotency-Key is not 1 to 255 visible ASCII characters."""
 
     code = "IDEMPOTENCY_KEY_INVALID"
 
 
 class IdempotencyKeyReused(GenerationError):
-    """The same Idempotency-Key came with another request."""
+    """The same Idempotency-Key was used for a different request."""
 
     code = "IDEMPOTENCY_KEY_REUSED"
-    default_hint = "Use a new key for a new request; the same key only to repeat the very same one."
+    default_hint = "Use a new key for each new request. Repeat a key only with the same request."
 
 
 class IdempotencyKeyInUse(GenerationError):
-    """The first request with this Idempotency-Key is not finished."""
+    """The first request with this Idempotency-Key has not finished."""
 
     code = "IDEMPOTENCY_KEY_IN_USE"
-    default_hint = "Repeat it in a second: then you get the first answer."
+    default_hint = "Repeat the request in a second to get the first answer."

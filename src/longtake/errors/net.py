@@ -16,21 +16,21 @@ class NetError(LongtakeError):
 
 
 class AddressRefused(NetError):
-    """The address is not on the public internet, or is written so that it could be taken for another."""
+    """The address is not on the public internet, or could be mistaken for another one as written."""
 
     code = "ADDRESS_REFUSED"
-    default_hint = "LONGTAKE_ALLOW_ADDRESSES names private addresses that may be used, such as 127.0.0.1/32."
+    default_hint = "Add private addresses that you allow to LONGTAKE_ALLOW_ADDRESSES, such as 127.0.0.1/32."
 
 
 class HostUnresolved(NetError):
-    """The host's name has no address now. Nothing was sent; trying again is right."""
+    """The host name does not resolve now. Nothing was sent, so you can try again."""
 
     code = "HOST_UNRESOLVED"
     default_hint = "Check the name, and that this machine can resolve names."
 
 
 class ConnectFailed(NetError):
-    """No connection could be made. Nothing was sent; trying again is right."""
+    """The connection failed. Nothing was sent, so you can try again."""
 
     code = "CONNECT_FAILED"
 
@@ -42,24 +42,24 @@ class AnswerTimedOut(NetError):
 
 
 class ConnectionLost(NetError):
-    """The connection ended before the answer."""
+    """The connection ended before the answer arrived."""
 
     code = "CONNECTION_LOST"
 
 
 class AnswerTooLarge(NetError):
-    """The answer has more bytes than it may have, or unpacks to more."""
+    """The answer exceeds its size limit, as sent or after decompression."""
 
     code = "ANSWER_TOO_LARGE"
 
 
 class AnswerTruncated(NetError):
-    """The answer ended before it was whole."""
+    """The answer ended before it was complete."""
 
     code = "ANSWER_TRUNCATED"
 
 
 class AnswerInvalid(NetError):
-    """The answer is not what HTTP or JSON allows, or leads in circles."""
+    """The answer is not valid HTTP or JSON, or redirects too often."""
 
     code = "ANSWER_INVALID"

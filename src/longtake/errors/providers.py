@@ -6,7 +6,7 @@ from longtake.errors.base import LongtakeError
 
 
 class ProviderError(LongtakeError):
-    """A provider of media did not do what it was asked."""
+    """A provider of media did not do what Longtake asked."""
 
     code = "PROVIDER_ERROR"
 
@@ -16,10 +16,10 @@ class ProviderError(LongtakeError):
 
 
 class ProviderBusy(ProviderError):
-    """The provider takes no more requests for the moment. Nothing was accepted."""
+    """The provider accepts no more requests for the moment. It did not accept this one."""
 
     code = "PROVIDER_BUSY"
-    default_hint = "Work goes on by itself; a lower rate of the provider's lane avoids it: `longtake lanes set`."
+    default_hint = "Work continues automatically. `longtake lanes set` can lower the rate of the provider's lane."
 
     def __init__(
         self, message: str, hint: str | None = None, *, retry_after: float | None = None, provider: str = ""
@@ -30,10 +30,10 @@ class ProviderBusy(ProviderError):
 
 
 class ProviderQuotaSpent(ProviderError):
-    """The provider's quota of the day is used up. Nothing was accepted."""
+    """The provider's daily quota is used up. It did not accept the request."""
 
     code = "PROVIDER_QUOTA_SPENT"
-    default_hint = "Work goes on by itself when the quota is renewed; the provider's console can raise it."
+    default_hint = "Work continues automatically when the quota renews. You can raise it in the provider's console."
 
     def __init__(self, message: str, hint: str | None = None, *, reset: float = 0.0, provider: str = "") -> None:
         super().__init__(message, hint, provider=provider, reset=reset)
@@ -42,7 +42,7 @@ class ProviderQuotaSpent(ProviderError):
 
 
 class ProviderUnavailable(ProviderError):
-    """The provider is down or cannot be reached. Nothing was accepted; trying again is right."""
+    """The provider is down or cannot be reached. It accepted nothing, so you can try again."""
 
     code = "PROVIDER_UNAVAILABLE"
 
@@ -54,20 +54,20 @@ class ProviderUnavailable(ProviderError):
 
 
 class ProviderUnauthorized(ProviderError):
-    """The provider does not accept our key, or there is none."""
+    """The provider does not accept the configured key, or no key is configured."""
 
     code = "PROVIDER_UNAUTHORIZED"
 
 
 class ProviderOutOfCredits(ProviderError):
-    """Our account with the provider has no credits left."""
+    """The account with the provider has no credits left."""
 
     code = "PROVIDER_OUT_OF_CREDITS"
     default_hint = "Add credits to the account with the provider, then resume its lane."
 
 
 class ProviderRefused(ProviderError):
-    """The provider will not do this, now or later: the request is invalid, or its content is not allowed."""
+    """The provider rejected the request for good: it is invalid, or its content is not allowed."""
 
     code = "PROVIDER_REFUSED"
 
@@ -84,7 +84,7 @@ class ProviderTaskNotFound(ProviderError):
 
 
 class SubmitUnknown(ProviderError):
-    """The provider may have accepted the request: there was no answer that can be understood."""
+    """The provider may have accepted the request, but its answer is missing or cannot be understood."""
 
     code = "SUBMIT_UNKNOWN"
-    default_hint = "Look for the task in the provider's own list before it is asked again: it may be paid for already."
+    default_hint = "Look for the task in the provider's own list before you send it again: it may already be charged."

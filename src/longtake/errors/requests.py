@@ -4,39 +4,39 @@ from longtake.errors.base import LongtakeError
 
 
 class InvalidText(LongtakeError):
-    """A text is empty, too long, or has characters that do not belong in one."""
+    """A text is empty, too long, or contains characters that are not allowed."""
 
     code = "TEXT_INVALID"
 
 
 class InvalidCursor(LongtakeError):
-    """Where to go on is not something that a list or a stream has given."""
+    """The cursor does not come from a list or a stream."""
 
     code = "CURSOR_INVALID"
-    default_hint = "Send `next` of the page before as it is, or leave `before` out to start from the first page."
+    default_hint = "Send `next` from the previous page unchanged, or leave out `before` to start at the first page."
 
 
 class TooManyStreams(LongtakeError):
-    """As many streams of events are open as one user, or this server, may have."""
+    """The user, or this server, already has the maximum number of event streams open."""
 
     code = "STREAMS_TOO_MANY"
-    default_hint = "Close streams that are not in use; one stream brings all events of a user."
+    default_hint = "Close unused streams. One stream carries all events of a user."
 
 
 class CreditsError(LongtakeError):
-    """Something asked of the ledger cannot be done. Nothing was written."""
+    """The ledger cannot do what was requested. Nothing was written."""
 
     code = "CREDITS_ERROR"
 
 
 class InvalidAmount(CreditsError):
-    """The amount is not a whole number of credits, or is out of bounds."""
+    """The amount is not a whole number of credits, or is out of range."""
 
     code = "AMOUNT_INVALID"
 
 
 class InsufficientCredits(CreditsError):
-    """There are fewer credits than this costs; `balance` and `price` say how many."""
+    """The user has fewer credits than this costs; `balance` and `price` give both numbers."""
 
     code = "INSUFFICIENT_CREDITS"
     default_hint = "Ask an administrator for credits, or wait until tasks under way give back what they hold."

@@ -5,26 +5,26 @@ from longtake.errors.generation import GenerationError
 
 
 class InvalidSceneCount(GenerationError):
-    """A run has another number of scenes than those there are."""
+    """The number of scenes is not one that a run can have."""
 
     code = "SCENE_COUNT_INVALID"
 
 
 class ModelNotForScenes(GenerationError):
-    """The model makes images, but not in one answer that may be asked for again."""
+    """The model makes images, but its provider does not answer at once and accept a repeated request."""
 
     code = "MODEL_NOT_FOR_SCENES"
 
 
 class InternalSecretRefused(LongtakeError):
-    """X-Internal-Secret is missing, or is not the secret of this server."""
+    """The X-Internal-Secret header is missing, or does not match this server's secret."""
 
     code = "INTERNAL_SECRET_REFUSED"
-    default_hint = "Send what LONGTAKE_INTERNAL_SECRET is at the server."
+    default_hint = "Send the value of the server's LONGTAKE_INTERNAL_SECRET."
 
 
 class TooManyProcessings(LongtakeError):
-    """As many requests process the queue in this server as may at once."""
+    """This server is already processing the queue for the maximum number of requests."""
 
     code = "PROCESSINGS_TOO_MANY"
-    default_hint = "Those under way do the same work; ask again when one of them has answered."
+    default_hint = "The running requests do the same work. Send yours again when one of them has answered."

@@ -7,17 +7,17 @@ class SettingsError(LongtakeError):
     """A setting has a value that cannot be used."""
 
     code = "SETTINGS_INVALID"
-    default_hint = "`longtake settings` lists every setting with its meaning and where its value came from."
+    default_hint = "`longtake settings` lists every setting, its meaning, and where its value came from."
 
 
 class OperatorError(LongtakeError):
-    """What an operator asked for was not understood. Nothing was done."""
+    """An operator's request was not understood. Nothing was done."""
 
     code = "OPERATOR_ERROR"
 
 
 class UnknownAction(OperatorError):
-    """There is no operator action of this name."""
+    """There is no operator action with this name."""
 
     code = "ACTION_UNKNOWN"
 
@@ -35,28 +35,28 @@ class ServerError(LongtakeError):
 
 
 class ServerUnreachable(ServerError):
-    """No server answers where one should."""
+    """The server did not start, or does not answer at its address."""
 
     code = "SERVER_UNREACHABLE"
-    default_hint = "Look at the server's log; `longtake serve` starts one."
+    default_hint = "Read the server's log, or start a server with `longtake serve`."
 
 
 class CannotListen(ServerError):
-    """The address or port is not available."""
+    """The server cannot listen on this address or port."""
 
     code = "LISTEN_FAILED"
-    default_hint = "Choose another with --host and --port, or stop the program that has it."
+    default_hint = "Choose another with --host and --port, or stop the program that uses it."
 
 
 class ProcessFailed(ServerError):
-    """A part of the process, such as its worker, ended by itself. Its jobs are rescued by the next worker."""
+    """A part of the process, such as its worker, stopped unexpectedly. The next worker rescues its jobs."""
 
     code = "PROCESS_FAILED"
-    default_hint = "This should not happen: the log has the details. Start the process again; no job is lost."
+    default_hint = "This should not happen. The log has the details. Start the process again: no job is lost."
 
 
 class InvalidApplication(LongtakeError):
-    """What --app names cannot be loaded, or declares something that cannot work."""
+    """The function that --app names cannot be loaded, or declares something that cannot work."""
 
     code = "APP_INVALID"
     default_hint = "Example: --app shop.jobs:register, where register(application) calls application.add(kinds=[…])."

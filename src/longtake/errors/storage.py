@@ -10,28 +10,28 @@ class StorageError(LongtakeError):
 
 
 class StorageUnavailable(StorageError):
-    """The store of objects cannot be used now. Trying again is right."""
+    """The object store cannot be used now. You can try again."""
 
     code = "STORAGE_UNAVAILABLE"
-    default_hint = "Check that the store runs and can be reached; work goes on by itself once it can."
+    default_hint = "Check that the store runs and can be reached. Work then continues automatically."
 
 
 class StorageFull(StorageUnavailable):
-    """There is no room for objects. Nothing was kept of this one."""
+    """The object store has no room left. No part of this object was kept."""
 
     code = "STORAGE_FULL"
-    default_hint = "Make room where LONGTAKE_STORAGE_URL points; nothing needs to be restarted."
+    default_hint = "Free space where LONGTAKE_STORAGE_URL points. You do not need to restart anything."
 
 
 class StorageRefused(StorageError):
-    """The store does not let us in: wrong keys, no such bucket, or a folder that this user may not write."""
+    """The object store denies access: wrong keys, no such bucket, or a folder this user cannot write to."""
 
     code = "STORAGE_REFUSED"
-    default_hint = "Check LONGTAKE_STORAGE_URL, and that this user may read and write there."
+    default_hint = "Check LONGTAKE_STORAGE_URL, and that this user can read and write there."
 
 
 class ObjectMissing(StorageError):
-    """There is no object under this key."""
+    """There is no object with this key."""
 
     code = "OBJECT_MISSING"
 
@@ -43,6 +43,6 @@ class ObjectKeyInvalid(StorageError):
 
 
 class ObjectTooLarge(StorageError):
-    """The object has more bytes than are kept; `limit` says how many that are."""
+    """The object is too large; `limit` gives the maximum in bytes."""
 
     code = "OBJECT_TOO_LARGE"

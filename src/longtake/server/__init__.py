@@ -1,4 +1,4 @@
-"""Puts everything together: settings, database, engine, worker, web. The only layer that knows them all."""
+"""Assembles settings, database, engine, worker and web. Only this layer knows all of them."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""The application: what is declared, and the engine made of it.
+"""The application: its declarations, and the engine built from them.
 
 Nothing is found by import or decorator. The built-in kinds are declared here; your own program declares its
 kinds in a function that ``longtake serve --app module:function`` calls::
@@ -37,7 +37,7 @@ Register = Callable[["Application"], None]
 
 
 class Application:
-    """Everything one process is made of. Kinds, lanes and schedules are added first; the engine comes of them."""
+    """All parts of one process. You add kinds, lanes and schedules first; the engine is built from them."""
 
     def __init__(
         self,
@@ -94,13 +94,13 @@ class Application:
 
     @property
     def engine(self) -> Engine:
-        """The engine, once all is declared: handlers may use it, a register function not yet."""
+        """The engine, once everything is declared. Handlers can use it; a register function cannot."""
         if self._engine is None:
             raise InvalidApplication("The engine is there only after all has been declared; use it inside handlers.")
         return self._engine
 
     def build(self, register: Register | None = None) -> Engine:
-        """Let ``register`` declare what it has, and make the engine of all."""
+        """Let ``register`` add its declarations, then build the engine from all of them."""
         if register is not None:
             register(self)
         self._engine = Engine(
@@ -115,7 +115,7 @@ class Application:
 
     @contextlib.asynccontextmanager
     async def ready(self) -> AsyncIterator[None]:
-        """Have what handlers and routes stand on at hand: keys, storage, connections; let go of it at the end."""
+        """Open what handlers and routes need, such as keys, storage and connections; close it at the end."""
         try:
             await self.capabilities.storage.check()
             await self._try_lanes_again()
@@ -143,7 +143,7 @@ class Application:
 
 
 def alert_about_quarantine(tx: Transaction, job: Job) -> None:
-    """Tell people about a job that seems to kill its workers: it runs no more until one of them retries it."""
+    """Raise an alert for a job that seems to kill its workers; it does not run again until someone retries it."""
     message = (
         f"A job of kind {job.kind} was running each time its worker died, and is not run again by itself."
         f" `longtake jobs show {job.id}` has its history, `longtake jobs retry {job.id}` gives it another chance."
@@ -152,7 +152,7 @@ def alert_about_quarantine(tx: Transaction, job: Job) -> None:
 
 
 def find_register(name: str) -> Register | None:
-    """Return the function that ``module:function`` names; modules of the working directory are found as well."""
+    """Return the function that ``module:function`` names; the working directory is searched too."""
     if not name:
         return None
     module_name, _colon, function_name = name.partition(":")

@@ -1,4 +1,4 @@
-"""What the service can do beyond running jobs, put together once for each process."""
+"""Everything the service does beyond running jobs, assembled once for each process."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 
 class Capabilities:
-    """Generation and assets with what they stand on. Declared with the engine; served and closed by the process."""
+    """Generation and assets with their dependencies. Declared with the engine; served and closed by the process."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Capabilities:
         self.streams = Streams(database, self.feed, clock, StreamLimits(settings.streams_per_user, settings.streams))
 
     def links(self, own_url: str = "") -> AssetLinks:
-        """Return the maker of links; without a public address they lead to this very server."""
+        """Return the maker of links; without a public address, links point to this server."""
         public = self.settings.public_url or own_url
         return AssetLinks(self.storage, self._link_secret(), public, self.clock, self._needs_key)
 
@@ -156,7 +156,7 @@ class Capabilities:
         )
 
     def _media_kinds(self) -> list[JobKind]:
-        """Return what is done with finished media."""
+        """Return the jobs for finished media."""
         database, sources = self.database, TaskSources(TaskResults(self.database, self.providers))
         mirror = Mirror(
             database,
@@ -198,12 +198,12 @@ class Capabilities:
         return [*self.provider_lanes(), *media, WEBHOOK_LANE, *self.catalogue.lanes()]
 
     def provider_lanes(self) -> list[Lane]:
-        """Return the lanes in which providers are asked."""
+        """Return the lanes for requests to providers."""
         pace = (self.settings.scenes_per_minute, self.settings.scenes_at_once)
         return [*lanes_of(self.providers), *(scene_lane(one, *pace) for one in self.scene_models.accounts())]
 
     def keyed_lanes(self) -> list[Lane]:
-        """Return the lanes that stand still without a key."""
+        """Return the lanes that stay paused without a key."""
         return [*self.provider_lanes(), self.catalogue.tmdb.lane]
 
     @property

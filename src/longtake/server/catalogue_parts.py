@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogueParts:
-    """What the catalogue declares to the engine and the server, and what it gets from them."""
+    """What the catalogue declares to the engine and the server, and what they give it."""
 
     settings: Settings
     database: Database

@@ -1,4 +1,4 @@
-"""Connections of the HTTP server, within reach of the few answers that have to end one by force."""
+"""Connections of the HTTP server, available to the few answers that must close one by force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processing the queue by request, for hosts that have no worker that stays: a cron job or a platform calls this."""
+"""Processing the queue by request, for hosts without a permanent worker: a cron job or platform calls this."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ProcessBody(BaseModel):
 
 
 class Processed(BaseModel):
-    """What was done, and what is left."""
+    """What was processed, and what still waits."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -83,7 +83,7 @@ class Processing:
             raise InternalSecretRefused("X-Internal-Secret is not the secret of this server.")
 
     async def process(self, seconds: float) -> DrainResult:
-        """Work off the queue; webhooks are dispatched meanwhile, as beside any worker."""
+        """Process the queue; webhooks are dispatched meanwhile, as with any worker."""
         if self.under_way >= MOST:
             message = f"{MOST} requests process the queue in this server already."
             raise TooManyProcessings(message, retry_after=RETRY_SECONDS)
@@ -118,7 +118,7 @@ def build_routes(processing: Processing) -> APIRouter:
         ] = None,
         body: ProcessBody = as_usual,
     ) -> Processed:
-        """Run what is due, for at most so many seconds; answer as soon as nothing is due any more."""
+        """Run due jobs for at most `seconds`, and answer as soon as nothing more is due."""
         address = request.client.host if request.client else ""
         processing.admit(request.app.state.accounts, address, x_internal_secret)
         clock = processing.engine.clock

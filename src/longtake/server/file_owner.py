@@ -1,4 +1,4 @@
-"""Taking the SQLite file for one command, before anything else: where a server has it, nothing else need be loaded."""
+"""Taking the SQLite file for one command, before loading more: if a server owns it, nothing else is needed."""
 
 from longtake.db.ownership import FileOwnership
 from longtake.db.urls import is_sqlite, sqlite_path

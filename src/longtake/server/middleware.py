@@ -41,7 +41,7 @@ class Frame:
         self._hosts = {host.lower() for host in (*LOOPBACK_NAMES, *allowed_hosts)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request; what is not HTTP is passed on."""
+        """Handle one request; pass on anything that is not HTTP."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -110,7 +110,7 @@ class Frame:
 
 
 class _Answer:
-    """Sends, and remembers what status was sent."""
+    """Sends the answer and remembers its status."""
 
     def __init__(self, send: Send, request_id: str, asked: Headers, origins: Origins) -> None:
         self._send = send
@@ -132,7 +132,7 @@ class _Answer:
 
 
 def _bounded(receive: Receive, limit: int) -> Receive:
-    """Count what arrives: a body without a length must not grow without end either."""
+    """Count the bytes that arrive, so that a body without a length is limited too."""
     received = 0
 
     async def bounded() -> Message:

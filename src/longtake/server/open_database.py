@@ -39,7 +39,7 @@ def open_for_service(settings: Settings, owner: str) -> Database:
 
 
 def require_plain_role(settings: Settings) -> None:
-    """Refuse to serve as a role that row level security does not bind, or that cannot take on those it binds."""
+    """Refuse a role that bypasses row level security, or that cannot switch to the roles it applies to."""
     from longtake.db.roles import require_bound_role, require_rights  # noqa: PLC0415 - PostgreSQL's driver comes with it
 
     require_rights(settings.database_url)
@@ -103,7 +103,7 @@ def patiently(call: Callable[[str], R], url: str) -> R:
 
 
 def clearly(url: str, call: Callable[[], R]) -> R:
-    """Call; what the system or the driver says about a file or a server that cannot be opened becomes our error."""
+    """Call; turn errors of the system or driver about a file or server into Longtake's errors."""
     place = str(sqlite_path(url)) if is_sqlite(url) else "The database"
     try:
         return call()

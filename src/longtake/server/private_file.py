@@ -1,4 +1,4 @@
-"""Files that only their owner may read: tokens stand in them."""
+"""Files that only their owner can read, because they contain tokens."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def write_private_file(file: Path, content: Any) -> None:
-    """Write JSON in one piece, never readable by others, not even for a moment."""
+    """Write JSON atomically; other users can never read it."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # mkstemp makes files with mode 600.
     descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)

@@ -1,4 +1,4 @@
-"""A worker's process: open, work until a signal comes, stop in order. A server's process has these parts as well."""
+"""A worker's process: open, work until a signal, stop in order. A server's process shares these parts."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ def run_worker(settings: Settings) -> None:
 
 @contextlib.contextmanager
 def opened(settings: Settings, owner: str) -> Iterator[Application]:
-    """Open the database and declare everything, what `--app` names included."""
+    """Open the database and declare everything, including what `--app` names."""
     register = find_register(settings.app)
     database = open_for_service(settings, owner)
     try:
@@ -67,7 +67,7 @@ async def working(worker: Worker) -> AsyncIterator[asyncio.Task[None]]:
 
 
 async def until_stopped(stop: StopSignal, *parts: asyncio.Task[None]) -> None:
-    """Wait for the signal; a part that ends before it is an error that must not pass silently."""
+    """Wait for the signal; raise an error if a part ends before it."""
     stopped = asyncio.create_task(stop.event.wait())
     try:
         await asyncio.wait([stopped, *parts], return_when=asyncio.FIRST_COMPLETED)

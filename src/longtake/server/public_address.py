@@ -1,4 +1,4 @@
-"""The public address, tried from here: callbacks and links that lead nowhere are noticed at the start, not by users."""
+"""Checks the public address at the start, so that users are not the first to find dead callbacks and links."""
 
 from __future__ import annotations
 

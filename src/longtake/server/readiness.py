@@ -1,4 +1,4 @@
-"""Whether this process can do its work now, and if not, what is in the way."""
+"""Whether this process can do its work now, and if not, why not."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ OK = "ok"
 
 
 class Readiness:
-    """Checks the database, its schema and the worker. Probes that come together share one look."""
+    """Checks the database, its schema and the worker. Simultaneous probes share one check."""
 
     def __init__(self, database: Database, schema: str, worker_state: Callable[[], str]) -> None:
         self._database = database

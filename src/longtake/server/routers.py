@@ -1,4 +1,4 @@
-"""The routes of all capabilities. Only a server imports this: FastAPI and every request's model come with it."""
+"""The routes of all capabilities. Only a server imports this, because it loads FastAPI and all request models."""
 
 from __future__ import annotations
 

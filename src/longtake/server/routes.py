@@ -1,4 +1,4 @@
-"""The routes: two for machines that watch over the process, one for operators."""
+"""The routes: two for monitoring the process, one for operators."""
 
 import secrets
 from importlib.metadata import version
@@ -38,14 +38,14 @@ def build_routes(engine: Engine, readiness: Readiness, token: str, vault: Vault)
 
     @router.get("/healthz", tags=["process"], summary="Alive")
     async def healthz() -> Alive:
-        """The process is alive. Says nothing about the database: restarting would not help that."""
+        """The process is alive. This does not check the database, which a restart cannot fix."""
         return Alive(status="alive", version=version("longtake"))
 
     ready: dict[int | str, dict[str, Any]] = {200: {"model": Ready}}
 
     @router.get("/readyz", tags=["process"], summary="Ready", responses=ready | problems("NOT_READY"))
     async def readyz() -> Response:
-        """The database answers, its schema is the one this program needs, and the worker runs; 503 says what not."""
+        """The database answers, its schema matches this program, and the worker runs; 503 says which check fails."""
         checks = await readiness.checks()
         wrong = [f"{name}: {found}" for name, found in checks.items() if found not in {OK, NOTHING_TO_CHECK}]
         if wrong:
@@ -65,7 +65,7 @@ def build_routes(engine: Engine, readiness: Readiness, token: str, vault: Vault)
         request: Request,
         _shown: Credentials,
     ) -> Response:
-        """Perform an operator's action; the body is a JSON object with its arguments.
+        """Perform an operator's action. The body is a JSON object with its arguments.
 
         Needs the server's own token, or a token or key with the scope `operate`; some actions need `admin`.
         """

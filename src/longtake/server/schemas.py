@@ -1,4 +1,4 @@
-"""What the process says about itself over HTTP, and how operators' actions look there."""
+"""Schemas of the health routes and of operators' actions over HTTP."""
 
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ class Alive(BaseModel):
 
 
 class Ready(BaseModel):
-    """The process can do its work; `checks` says what was looked at."""
+    """The process can do its work; `checks` lists the result of each check."""
 
     model_config = ConfigDict(
         json_schema_extra={

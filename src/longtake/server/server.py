@@ -1,4 +1,4 @@
-"""A server's process: HTTP, and a worker beside it unless that is not wanted."""
+"""A server's process: HTTP, and a worker beside it unless you turn it off."""
 
 import asyncio
 import contextlib
@@ -46,7 +46,7 @@ def run_server(settings: Settings, *, with_worker: bool = True) -> None:
 
 
 def require_keys_for_open_address(settings: Settings) -> None:
-    """Refuse to listen beyond this machine with keys that were never configured."""
+    """Refuse to listen beyond this machine without configured keys."""
     configured = settings.jwt_jwks or settings.jwt_secret.get_secret_value()
     if not configured and not is_loopback_name(settings.host):
         raise AuthenticationRequired(

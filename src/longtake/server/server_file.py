@@ -29,12 +29,12 @@ class ServerFile:
 
 
 def write_server_file(folder: Path, server: ServerFile) -> None:
-    """Write it, for the owner's eyes alone."""
+    """Write the file so that only its owner can read it."""
     write_private_file(folder / FILE_NAME, asdict(server))
 
 
 def read_server_file(folder: Path) -> ServerFile | None:
-    """Return what is written there; None when there is nothing that can be understood."""
+    """Return the file's content; None if it is missing or cannot be parsed."""
     try:
         content = json.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
         return ServerFile(str(content["url"]), str(content["token"]), int(content["pid"]))

@@ -1,4 +1,4 @@
-"""All that a page shows, in one request and of one moment: the stream of events goes on from there."""
+"""Everything a page shows at one moment, in one request; the event stream continues from there."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _SNAPSHOT: dict[str, Any] = {
 
 
 class SnapshotAnswer(BaseModel):
-    """All that a page shows, of one moment. `GET /v1/events?cursor=…` brings what changes after it."""
+    """Everything a page shows at one moment. `GET /v1/events?cursor=…` sends the changes after it."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_SNAPSHOT]})
 

@@ -1,4 +1,4 @@
-"""The web application, put together from what it serves."""
+"""The web application, assembled from its routes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
-"""Settings: by environment (`LONGTAKE_PORT=9000`) or in `longtake.toml` (`port = 9000`); the environment wins.
+"""Settings, from the environment (`LONGTAKE_PORT=9000`) or `longtake.toml` (`port = 9000`); the environment wins.
 
-Relative paths are relative to the working directory. `Settings` itself reads nothing from outside, so that tests
-and library users get exactly what they pass; `load_settings` is what looks at the environment and the file.
+Relative paths are relative to the working directory. `load_settings` reads the environment and the file.
+`Settings` reads neither, so tests and library users get exactly what they pass.
 """
 
 from longtake.settings.describe import SettingRow, describe_settings

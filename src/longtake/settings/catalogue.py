@@ -1,4 +1,4 @@
-"""The catalogue: where its facts come from, and how fast they are asked for."""
+"""Settings for the catalogue: its sources, limits and schedules."""
 
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
@@ -6,11 +6,14 @@ from longtake.settings.addresses import check_public_url
 
 
 class CatalogueSettings(BaseModel):
-    """The catalogue: where its facts come from, and how fast they are asked for."""
+    """Settings for the catalogue: its sources, limits and schedules."""
 
     tmdb_api_key: SecretStr = Field(
         default=SecretStr(""),
-        description="Key of TMDB (v3 key or v4 token); empty: the one stored by `longtake secrets set`, else no ids.",
+        description=(
+            "API key for TMDB (v3 key or v4 token). If empty, the key stored by `longtake secrets set`; without a key"
+            " there are no ids."
+        ),
         examples=["your-tmdb-key"],
     )
     tmdb_base_url: str = Field(
@@ -22,35 +25,35 @@ class CatalogueSettings(BaseModel):
     tmdb_images_url: str = Field(
         min_length=1,
         default="https://image.tmdb.org",
-        description="Address of TMDB's pictures: what is below it is asked for in other sizes when one is missing.",
+        description="Address of TMDB's images. If an image below it is missing, other sizes are tried.",
         examples=["http://127.0.0.1:8585/tmdb-images"],
     )
     tmdb_per_second: int = Field(
         default=40,
         ge=0,
         le=10_000,
-        description="Requests to TMDB in a second, over all machines; 0 for no limit.",
+        description="Requests to TMDB per second, over all machines; 0 for no limit.",
         examples=[40],
     )
     titles_at_once: int = Field(
         default=5,
         ge=0,
         le=1_000,
-        description="Titles that are looked up at the same time, over all machines; 0 for no limit.",
+        description="Titles looked up at the same time, over all machines; 0 for no limit.",
         examples=[5],
     )
     posters_at_once: int = Field(
         default=5,
         ge=0,
         le=1_000,
-        description="Posters that are downloaded at the same time, over all machines; 0 for no limit.",
+        description="Posters downloaded at the same time, over all machines; 0 for no limit.",
         examples=[5],
     )
     poster_check_days: int = Field(
         default=7,
         ge=1,
         le=36_500,
-        description="Days after which a poster's source is asked whether it has changed.",
+        description="Days after which a poster's source is checked for changes.",
         examples=[7],
     )
     bangumi_base_url: str = Field(
@@ -62,7 +65,7 @@ class CatalogueSettings(BaseModel):
     bangumi_images_url: str = Field(
         min_length=1,
         default="https://lain.bgm.tv",
-        description="Address of Bangumi's covers: what is below it is asked for in other sizes when one is missing.",
+        description="Address of Bangumi's covers. If a cover below it is missing, other sizes are tried.",
         examples=["http://127.0.0.1:8585/bangumi-images"],
     )
     bangumi_user_agent: str = Field(
@@ -70,21 +73,21 @@ class CatalogueSettings(BaseModel):
         min_length=5,
         max_length=200,
         pattern=r"^[\x20-\x7e]+$",
-        description="How we introduce ourselves to Bangumi, which asks for developer/application and a homepage.",
+        description="User-Agent for Bangumi, which asks for developer/application and a homepage.",
         examples=["ada/film-shelf (https://films.example.com)"],
     )
     calendar_hours: int = Field(
         default=24,
         ge=0,
         le=8_760,
-        description="Hours between two refreshes of Bangumi's calendar, once there are titles; 0 for never by itself.",
+        description="Hours between two scheduled refreshes of Bangumi's calendar, once there are titles; 0 for none.",
         examples=[24],
     )
     sync_minutes: int = Field(
         default=60,
         ge=0,
         le=525_600,
-        description="Minutes between two syncs of the catalogue; 0 for never by itself.",
+        description="Minutes between two scheduled syncs of the catalogue; 0 for none.",
         examples=[60],
     )
 

@@ -1,4 +1,4 @@
-"""What `longtake settings` prints."""
+"""The rows that `longtake settings` prints."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from longtake.settings.model import PREFIX, Settings
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """One setting as people see it: secrets are masked already."""
+    """One setting for display, with secrets masked."""
 
     name: str
     key: str
@@ -22,7 +22,7 @@ class SettingRow:
 
 
 def describe_settings(settings: Settings) -> list[SettingRow]:
-    """Every setting in the order of its declaration, with where its value came from."""
+    """Return all settings in the order of declaration, each with its value and source."""
     return [
         SettingRow(
             name=PREFIX + key.upper(),

@@ -1,4 +1,4 @@
-"""Reading settings from the environment and `longtake.toml`, and saying clearly what is wrong with them."""
+"""Read settings from the environment and `longtake.toml`, and explain every invalid one."""
 
 import difflib
 import json
@@ -20,15 +20,15 @@ FILE_NAME = "longtake.toml"
 FILE_VARIABLE = f"{PREFIX}CONFIG"
 ENVIRONMENT = "environment"
 _LONGEST_SHOWN = 80
-# A path, or a word such as longtake.db: neither names a server, so there is no password in it.
+# A path or a word such as longtake.db names no server, so it contains no password.
 _HARMLESS_ADDRESS = re.compile(r"(?:sqlite:|file:)[^@]*$|[^:@]*$", re.IGNORECASE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,20}://", re.IGNORECASE)
 
 
 def load_settings(environment: Mapping[str, str] | None = None, directory: Path | None = None) -> Settings:
-    """The settings of this process; SettingsError names every one that cannot be used.
+    """Return the settings of this process, or raise SettingsError that names every invalid one.
 
-    `environment` stands in for os.environ, `directory` for the working directory as the place of `longtake.toml`.
+    `environment` replaces os.environ. `directory` replaces the working directory as the place of `longtake.toml`.
     """
     variables = {
         name.upper(): value
@@ -48,7 +48,7 @@ def load_settings(environment: Mapping[str, str] | None = None, directory: Path 
     except ValidationError as error:
         problems += [_problem(details, sources) for details in error.errors(include_url=False)]
     if problems or settings is None:
-        # No cause attached: pydantic's own message repeats the values, passwords included.
+        # No cause attached: pydantic's message repeats the values, including passwords.
         raise SettingsError("\n".join(problems))
     settings.remember_sources(sources)
     return settings
@@ -59,7 +59,7 @@ def _settings_file(named: str, directory: Path) -> Path | None:
         file = directory / Path(named).expanduser()
         if not file.is_file():
             raise SettingsError(
-                f"{FILE_VARIABLE}={named}: there is no such file. Example: {FILE_VARIABLE}=longtake.toml"
+                f"{FILE_VARIABLE}={named}: this file does not exist. Example: {FILE_VARIABLE}=longtake.toml"
             )
         return file
     file = directory / FILE_NAME
@@ -74,11 +74,11 @@ def _read_file(file: Path) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise SettingsError(f"{file} is not UTF-8 text.") from None
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{file} is not valid TOML: {error}. Example of a line: port = 8484") from None
+        raise SettingsError(f"{file} is not valid TOML: {error}. Example of a valid line: port = 8484") from None
 
 
 def _read_variables(variables: Mapping[str, str]) -> dict[str, Any]:
-    """Return the variables by their settings' names; what is empty counts as not set, and pydantic reads the text."""
+    """Return the variables by setting name. Empty ones count as not set; pydantic parses the text."""
     given = {name.removeprefix(PREFIX).lower(): value for name, value in variables.items() if value.strip()}
     return {name: value for name, value in given.items() if name in Settings.model_fields}
 
@@ -90,13 +90,15 @@ def _suggestion(name: str, known: list[str]) -> str:
 
 def _unknown_variables(variables: Mapping[str, str]) -> list[str]:
     known = [PREFIX + name.upper() for name in Settings.model_fields] + [FILE_VARIABLE]
-    return [f"{name}: there is no such setting.{_suggestion(name, known)}" for name in variables if name not in known]
+    return [
+        f"{name}: this setting does not exist.{_suggestion(name, known)}" for name in variables if name not in known
+    ]
 
 
 def _unknown_keys(values: Mapping[str, Any], file: Path | None) -> list[str]:
     known = list(Settings.model_fields)
     return [
-        f"{name} in {file}: there is no such setting.{_suggestion(name.lower().replace('-', '_'), known)}"
+        f"{name} in {file}: this setting does not exist.{_suggestion(name.lower().replace('-', '_'), known)}"
         for name in values
         if name not in known
     ]
@@ -137,7 +139,7 @@ def _reason(details: ErrorDetails) -> str:
 
 
 def _shown(name: str, value: Any) -> str:
-    """The value as far as it may be shown: a refused address is not understood, so any piece may be the password."""
+    """Return the value, masked if it may contain a secret: any part of an invalid address may be the password."""
     field = Settings.model_fields[name]
     text = str(value)
     if names_a_secret(name) or "SecretStr" in repr(field.annotation):

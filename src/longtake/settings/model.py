@@ -1,4 +1,4 @@
-"""All settings: one value each, checked when made and never changed afterwards."""
+"""All settings. Values are checked on creation and never change afterwards."""
 
 from pydantic import ConfigDict, PrivateAttr, ValidationInfo, field_validator
 
@@ -12,7 +12,7 @@ PREFIX = "LONGTAKE_"
 
 
 class Settings(CatalogueSettings, MediaSettings, UserSettings, WorkSettings, PlaceSettings):
-    """Every setting, in the order of its base classes from the last to the first."""
+    """All settings, in the order of the base classes from last to first."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -24,17 +24,17 @@ class Settings(CatalogueSettings, MediaSettings, UserSettings, WorkSettings, Pla
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
 
     def source_of(self, name: str) -> str:
-        """Where the value came from: `default`, `environment`, or the file's name."""
+        """Return where the value came from: `default`, `passed`, `environment` or the name of the file."""
         return self._sources.get(name, "passed" if name in self.model_fields_set else "default")
 
     def remember_sources(self, sources: dict[str, str]) -> None:
-        """Keep where the values came from, for `longtake settings`."""
+        """Store where the values came from, for `longtake settings`."""
         self._sources.update(sources)
 
     @field_validator("*", mode="before")
     @classmethod
     def _refuse_truth(cls, value: object, info: ValidationInfo) -> object:
-        # `port = true` in a TOML file would quietly become port 1.
+        # Without this check, `port = true` in a TOML file would become port 1.
         if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
             raise ValueError("must not be true or false")
         return value

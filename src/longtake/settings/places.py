@@ -1,4 +1,4 @@
-"""Where data is kept and where the server is reached."""
+"""Settings for data folder, database, storage and network addresses."""
 
 from pathlib import Path
 from typing import Any
@@ -27,103 +27,110 @@ def _default_storage_url(data: dict[str, Any]) -> str:
 
 
 class PlaceSettings(BaseModel):
-    """Where data is kept and where the server is reached."""
+    """Settings for data folder, database, storage and network addresses."""
 
     data_dir: Path = Field(
         default=Path("longtake-data"),
-        description="Folder for what belongs to this machine: the SQLite file, server.json, lock files, secrets.",
+        description="Folder for this machine's own files: the SQLite file, server.json, lock files and secrets.",
         examples=["/var/lib/longtake"],
     )
     database_url: str = Field(
         default_factory=_default_database_url,
-        description="Where jobs are kept: a SQLite file (three slashes, four for an absolute path) or PostgreSQL.",
+        description="Database to use: a SQLite file (three slashes, four for an absolute path) or PostgreSQL.",
         examples=["postgresql://longtake:password@localhost/longtake"],
         repr=False,
     )
     admin_url: SecretStr = Field(
         default=SecretStr(""),
-        description="Address of an administrator of PostgreSQL, for `longtake migrate up` only; empty for none.",
+        description="Address of a PostgreSQL administrator; only `longtake migrate up` uses it. Empty for none.",
         examples=["postgresql://postgres:password@localhost/postgres"],
     )
     allow_superuser: bool = Field(
         default=False,
-        description="Start even if the role in database_url is a superuser, or row level security does not bind it.",
+        description="Start even if the role in database_url is a superuser or exempt from row level security.",
         examples=["true"],
     )
     database_threads: int = Field(
         default=8,
         ge=1,
         le=200,
-        description="Connections to PostgreSQL that one process uses for transactions.",
+        description="PostgreSQL connections that one process uses for transactions.",
         examples=[8],
     )
     database_statement_seconds: float = Field(
         default=30.0,
         ge=0.1,
         le=3600,
-        description="Time limit for one statement in the database.",
+        description="Time limit for one database statement, in seconds.",
         examples=[30],
     )
     storage_url: str = Field(
         default_factory=_default_storage_url,
-        description="Where objects are kept: a folder (by default beside the SQLite file) or an S3 bucket.",
+        description="Storage for objects: a folder (by default next to the SQLite file) or an S3 bucket.",
         examples=["s3://my-bucket?region=eu-central-1"],
         repr=False,
     )
     s3_access_key_id: str = Field(
         default="",
-        description="Access key of the S3 bucket; empty for AWS_ACCESS_KEY_ID or the machine's own role.",
+        description="Access key for the S3 bucket. If empty, AWS_ACCESS_KEY_ID or the machine's role applies.",
         examples=["AKIAIOSFODNN7EXAMPLE"],
     )
     s3_secret_access_key: SecretStr = Field(
         default=SecretStr(""),
-        description="Secret key of the S3 bucket; empty for AWS_SECRET_ACCESS_KEY or the machine's own role.",
+        description="Secret key for the S3 bucket. If empty, AWS_SECRET_ACCESS_KEY or the machine's role applies.",
         examples=["a key from the store's console"],
     )
     host: str = Field(
         default="127.0.0.1",
         min_length=1,
-        description="Address the server listens on; 0.0.0.0 for all networks.",
+        description="Address the server listens on; 0.0.0.0 means all networks.",
         examples=["0.0.0.0"],  # noqa: S104 - an example; the default is the loopback address
     )
     port: int = Field(
         default=8484,
         ge=0,
         le=65535,
-        description="Port the server listens on; 0 takes any free one, written to server.json.",
+        description="Port the server listens on; 0 picks any free port and records it in server.json.",
         examples=[8484],
     )
     public_url: str = Field(
         default="",
-        description="Address under which others reach this server, for links and callbacks; empty for its own.",
+        description="Public address of this server, used in links and callbacks. If empty, the server uses its own.",
         examples=["https://media.example.com"],
     )
     allowed_origins: str = Field(
         default="",
-        description="Origins whose pages may use this server from a browser, with commas; empty for its own only.",
+        description=(
+            "Origins whose pages may use this server from a browser, separated by commas. If empty, only its own."
+        ),
         examples=["https://shop.example.com,http://localhost:5173"],
     )
     allow_addresses: str = Field(
         default="",
         description=(
-            "Private addresses that requests, users' webhooks too, may go to: ranges with commas, or loopback;"
-            " else none."
+            "Private addresses that outgoing requests may reach, including users' webhooks: ranges or loopback,"
+            " separated by commas. If empty, none."
         ),
         examples=["127.0.0.1/32,::1/128"],
     )
     trusted_proxies: str = Field(
         default="",
-        description="Proxies whose X-Forwarded-For is believed: ranges with commas, or loopback; empty for none.",
+        description=(
+            "Proxies whose X-Forwarded-For is trusted: ranges or loopback, separated by commas. If empty, none."
+        ),
         examples=["10.0.0.0/8"],
     )
     server: str = Field(
         default="",
-        description="Server for `generate`, `tasks`, `assets`; empty for where you are logged in, or this machine's.",
+        description=(
+            "Server for commands such as `generate`, `tasks` and `assets`. If empty, the one you are logged in to,"
+            " else this machine's."
+        ),
         examples=["https://media.example.com"],
     )
     token: SecretStr = Field(
         default=SecretStr(""),
-        description="Token or API key for that server; empty for the one you are logged in with.",
+        description="Token or API key for that server. If empty, the one you are logged in with.",
         examples=["a token or an API key"],
     )
 

@@ -1,4 +1,4 @@
-"""Who may use the service, and how much each user may ask for."""
+"""Settings for authentication and for the limits of each user."""
 
 from pydantic import BaseModel, Field, SecretStr, ValidationInfo, field_validator
 
@@ -6,78 +6,83 @@ from longtake.settings.secrets import check_key_set, check_master_keys, check_se
 
 
 class UserSettings(BaseModel):
-    """Who may use the service, and how much each user may ask for."""
+    """Settings for authentication and for the limits of each user."""
 
     secret_key: SecretStr = Field(
         default=SecretStr(""),
-        description="What tokens, links and stored secrets are protected with; empty for secret.key in data_dir.",
+        description="Secret that protects tokens, links and stored secrets. If empty, secret.key in data_dir applies.",
         examples=["write-at-least-32-random-characters-here"],
     )
     master_key: SecretStr = Field(
         default=SecretStr(""),
-        description="Key of stored secrets, if not secret_key; several with commas: the first seals, all open.",
+        description=(
+            "Key for stored secrets, if not secret_key. With several, separated by commas, the first encrypts and all"
+            " decrypt."
+        ),
         examples=["write-at-least-32-random-characters-here"],
     )
     jwt_secret: SecretStr = Field(
         default=SecretStr(""),
-        description="Secret with which others sign users' tokens (HS256); empty for one of this machine's own.",
+        description="Secret that signs users' tokens (HS256), shared with their issuer. If empty, this machine's own.",
         examples=["write-at-least-32-random-characters-here"],
     )
     jwt_jwks: str = Field(
         default="",
-        description="Public keys of users' tokens (RS256, ES256): the https address or the file of a JSON Web Key Set.",
+        description=(
+            "Public keys for users' tokens (RS256, ES256): the https address or the file of a JSON Web Key Set."
+        ),
         examples=["https://login.example.com/.well-known/jwks.json"],
     )
     jwt_issuer: str = Field(
         default="",
-        description="What a token's `iss` has to be; empty for anything.",
+        description="Value that a token's `iss` must have; empty accepts any.",
         examples=["https://login.example.com/"],
     )
     jwt_audience: str = Field(
         default="",
-        description="What a token's `aud` has to be or contain; empty for anything.",
+        description="Value that a token's `aud` must be or contain; empty accepts any.",
         examples=["longtake"],
     )
     requests_per_minute: int = Field(
         default=600,
         ge=1,
         le=1_000_000,
-        description="Requests one user may send in a minute; a tenth of it at once.",
+        description="Requests that one user may send per minute; at most a tenth of them at once.",
         examples=[600],
     )
     failed_logins_per_minute: int = Field(
         default=60,
         ge=1,
         le=1_000_000,
-        description="Refused tokens and keys that one address may send in a minute; a tenth of it at once.",
+        description="Refused tokens and keys that one address may send per minute; at most a tenth of them at once.",
         examples=[60],
     )
     streams_per_user: int = Field(
         default=20,
         ge=1,
         le=100_000,
-        description="Streams of events one user may have open at one server.",
+        description="Event streams that one user may have open at one server.",
         examples=[20],
     )
     streams: int = Field(
         default=5_000,
         ge=1,
         le=100_000,
-        description="Streams of events that one server keeps open at once.",
+        description="Event streams that one server keeps open at the same time.",
         examples=[5_000],
     )
     unfinished_tasks: int = Field(
         default=1000,
         ge=1,
         le=1_000_000,
-        description="Tasks one user may have under way.",
+        description="Unfinished tasks that one user may have.",
         examples=[1000],
     )
     unfinished_imports: int = Field(
         default=1000,
         ge=1,
         le=1_000_000,
-        description="Files of their own that one user may have under way to our storage.",
+        description="Unfinished imports of files that one user may have.",
         examples=[1000],
     )
 
@@ -96,5 +101,5 @@ class UserSettings(BaseModel):
     def _check_jwt_jwks(cls, value: str, info: ValidationInfo) -> str:
         secret = info.data.get("jwt_secret")
         if value and secret is not None and secret.get_secret_value():
-            raise ValueError("cannot be used together with jwt_secret: tokens have one kind of key")
+            raise ValueError("cannot be used together with jwt_secret; configure only one of them")
         return check_key_set(value)

@@ -1,4 +1,4 @@
-"""What operators do: one list of actions, the same through the server as directly on the database.
+"""The operators' actions: one list, used both through the server and directly on the database.
 
 ``await perform(engine, "lanes.pause", {"name": "posters"})`` checks the arguments, runs the action in one transaction
 and returns plain data. The command line and ``POST /v1/operator/{action}`` are two ways to call it.

@@ -1,4 +1,4 @@
-"""The list of all actions, and how an action's arguments follow from its function."""
+"""The list of all actions. An action's arguments come from the signature of its function."""
 
 import importlib
 import inspect
@@ -41,7 +41,7 @@ class Action:
 
     @cached_property
     def arguments(self) -> type[BaseModel]:
-        """What the function takes besides transaction and engine, as a model that refuses all else."""
+        """The function's arguments after transaction and engine, as a model that rejects unknown ones."""
         hints = get_type_hints(self.function, include_extras=True)
         parameters = list(inspect.signature(self.function).parameters.values())[FIRST_ARGUMENTS + len(self.services) :]
         fields: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Actions on alerts, and how things are as a whole."""
+"""Actions on alerts, and the overview of the whole service."""
 
 from importlib.metadata import version
 from typing import Any
@@ -20,26 +20,26 @@ def alerts_list(
     before: Identifier | None = None,
     limit: Limit = 100,
 ) -> dict[str, Any]:
-    """List alerts, newest first; without a state those that are not resolved."""
+    """List alerts, newest first; without `state`, only unresolved ones."""
     return {"alerts": list_alerts(tx, state, before=before, limit=limit)}
 
 
 def alerts_acknowledge(tx: Transaction, _engine: Engine, *, ids: Identifiers, by: Name) -> dict[str, Any]:
-    """Note who looks after alerts; they stay until they are resolved."""
+    """Record who is handling alerts; they stay until they are resolved."""
     for alert_id in ids:
         acknowledge_alert(tx, alert_id, by)
     return {"acknowledged": ids}
 
 
 def alerts_resolve(tx: Transaction, _engine: Engine, *, ids: Identifiers) -> dict[str, Any]:
-    """Say that the trouble is over; if it comes back, it is a new alert."""
+    """Mark alerts as resolved; if the problem returns, it raises a new alert."""
     for alert_id in ids:
         resolve_alert_by_id(tx, alert_id)
     return {"resolved": ids}
 
 
 def health(tx: Transaction, engine: Engine) -> dict[str, Any]:
-    """Say how things are: what waits and runs, who works, what is paused, which alerts are live."""
+    """Show an overview: waiting and running jobs, live workers, paused lanes and unresolved alerts."""
     live = select(alerts.c.severity, func.count().label("number")).where(alerts.c.state != "resolved")
     by_severity = {row.severity: row.number for row in tx.execute(live.group_by(alerts.c.severity))}
     return {

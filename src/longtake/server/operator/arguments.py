@@ -1,4 +1,4 @@
-"""Types of arguments: what an action declares is what is checked, on the command line as over HTTP."""
+"""Types of arguments. The command line and HTTP both check what an action declares."""
 
 import uuid
 from typing import Annotated, Any, Final, Literal

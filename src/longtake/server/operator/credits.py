@@ -16,14 +16,14 @@ Amount = Annotated[int, Field(strict=True, ge=1, le=AMOUNT_LIMIT)]
 
 
 def credits_balance(tx: Transaction, _engine: Engine, *, user_id: Name) -> dict[str, Any]:
-    """Show what a user can spend, and what tasks under way hold."""
+    """Show how many credits a user can spend, and how many unfinished tasks hold."""
     return {"user_id": user_id, **asdict(balance(tx, user_id))}
 
 
 def credits_history(
     tx: Transaction, _engine: Engine, *, user_id: Name, before: Identifier | None = None, limit: Limit = 50
 ) -> dict[str, Any]:
-    """List a user's transfers, newest first; `next` is what `before` has to be for the page after."""
+    """List a user's transfers, newest first; pass `next` as `before` to get the next page."""
     return asdict(history(tx, user_id, before, limit))
 
 
@@ -37,7 +37,7 @@ def credits_grant(
     by: Name,
     reference: Name | None = None,
 ) -> dict[str, Any]:
-    """Give a user credits; the same reference again adds nothing."""
+    """Give a user credits; repeating a `reference` adds nothing."""
     made = grant(tx, user_id=user_id, amount=amount, reason=reason, made_by=by, reference=reference)
     return _receipt(tx, made)
 
@@ -52,7 +52,7 @@ def credits_withdraw(
     by: Name,
     reference: Name | None = None,
 ) -> dict[str, Any]:
-    """Take available credits back; the same reference again takes nothing."""
+    """Take back available credits; repeating a `reference` takes nothing."""
     made = withdraw(tx, user_id=user_id, amount=amount, reason=reason, made_by=by, reference=reference)
     return _receipt(tx, made)
 
@@ -60,12 +60,12 @@ def credits_withdraw(
 def credits_refund(
     tx: Transaction, _engine: Engine, *, task_id: Identifier, reason: Sentence, by: Name
 ) -> dict[str, Any]:
-    """Give back what a completed task was charged, once."""
+    """Refund the charge of a completed task, once."""
     return _receipt(tx, refund(tx, task_id=task_id, made_by=by, reason=reason))
 
 
 def credits_audit(tx: Transaction, _engine: Engine) -> dict[str, Any]:
-    """Say whether ledger, balances, holds and tasks agree; `findings` is empty if they do."""
+    """Check that ledger, balances, holds and tasks agree; `findings` is empty if they do."""
     return {"findings": [asdict(finding) for finding in audit(tx)]}
 
 

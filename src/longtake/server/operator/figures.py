@@ -1,4 +1,4 @@
-"""Actions on figures: how well things go, with what was promised beside it."""
+"""Actions that show figures next to their targets."""
 
 from typing import Annotated, Any
 
@@ -13,10 +13,10 @@ Hours = Annotated[float, Field(gt=0, le=24 * 366, allow_inf_nan=False)]
 
 
 def figures_generation(tx: Transaction, _engine: Engine, *, hours: Hours = 24.0) -> dict[str, Any]:
-    """Show how many tasks succeed, how long they take and how soon they are asked about, with the targets."""
+    """Show how many tasks succeed, how long they take and how soon they are polled, next to the targets."""
     return generation_figures(tx, hours)
 
 
 def runs_figures(tx: Transaction, _engine: Engine) -> dict[str, Any]:
-    """Show the queue of scene images by status; of the last 24 hours how long they took, where, how many failed."""
+    """Show the scene image queue by status, and the times and failures of the last 24 hours."""
     return scene_figures(tx)

@@ -24,19 +24,19 @@ def jobs_list(
     before: Identifier | None = None,
     limit: Limit = 50,
 ) -> dict[str, Any]:
-    """List jobs, newest first; `next` is what `before` has to be for the page after."""
+    """List jobs, newest first; pass `next` as `before` to get the next page."""
     which = JobFilter(state, kind, lane, error_code, subject, request_id)
     rows, cursor = list_jobs(tx, which, before=before, limit=limit)
     return {"jobs": rows, "next": cursor}
 
 
 def jobs_show(tx: Transaction, _engine: Engine, *, id: Identifier) -> dict[str, Any]:  # noqa: A002 - the row's name
-    """Show one job: its row, its attempts, the worker that runs it, its events."""
+    """Show one job with its attempts, its worker and its events."""
     return show_job(tx, id)
 
 
 def jobs_retry(tx: Transaction, _engine: Engine, *, ids: Identifiers) -> dict[str, Any]:
-    """Let failed or cancelled jobs run again, with all their attempts."""
+    """Run failed or cancelled jobs again, with their full number of attempts."""
 
     def again(job_id: str) -> str:
         retry(tx, job_id)
@@ -46,7 +46,7 @@ def jobs_retry(tx: Transaction, _engine: Engine, *, ids: Identifiers) -> dict[st
 
 
 def jobs_cancel(tx: Transaction, engine: Engine, *, ids: Identifiers) -> dict[str, Any]:
-    """Cancel jobs that wait or run; `requested` means that a worker of theirs does it as soon as it hears of it."""
+    """Cancel waiting or running jobs; `requested` means that the job's worker has yet to stop it."""
 
     def stop(job_id: str) -> str:
         return request_cancel(tx, engine, job_id)
@@ -55,7 +55,7 @@ def jobs_cancel(tx: Transaction, engine: Engine, *, ids: Identifiers) -> dict[st
 
 
 def _each(ids: list[str], change: Callable[[str], str]) -> dict[str, Any]:
-    """Change each; one that is refused does not keep the others from it."""
+    """Change each job; a refused one does not stop the others."""
     changed: list[dict[str, str]] = []
     refused: list[dict[str, str]] = []
     for job_id in dict.fromkeys(ids):

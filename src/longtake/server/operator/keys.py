@@ -35,7 +35,7 @@ def keys_create(
     scopes: list[Scope] | None = None,
     days: Days | None = None,
 ) -> dict[str, Any]:
-    """Make an API key for a user or a machine; the answer is the only place where it is shown."""
+    """Create an API key for a user or a machine; only this answer shows the key."""
     allowed = SCOPES_OF_ROLE[role]
     wanted = allowed if scopes is None else frozenset[str](scopes)
     if too_much := sorted(wanted - allowed):
@@ -48,11 +48,11 @@ def keys_create(
 
 
 def keys_list(tx: Transaction, _engine: Engine, *, user: UserId | None = None) -> dict[str, Any]:
-    """List API keys that are not revoked, newest first: one user's, or all; the keys themselves are kept nowhere."""
+    """List unrevoked API keys of one user or all users, newest first; Longtake does not store the keys themselves."""
     return {"keys": list_keys(tx, user)}
 
 
 def keys_revoke(tx: Transaction, _engine: Engine, *, id: Identifier) -> dict[str, Any]:  # noqa: A002 - the row's name
-    """End an API key for good; the next request with it is refused."""
+    """Revoke an API key permanently; the next request with it is refused."""
     revoke_key(tx, id)
     return {"revoked": id}

@@ -1,4 +1,4 @@
-"""Actions on what makes jobs flow: lanes, kinds, schedules and workers."""
+"""Actions on lanes, kinds, schedules and workers."""
 
 from typing import Annotated, Any
 
@@ -19,7 +19,7 @@ Seconds = Annotated[float, Field(gt=0, le=86_400 * 365, allow_inf_nan=False)]
 
 
 def lanes_list(tx: Transaction, engine: Engine) -> dict[str, Any]:
-    """List lanes with their limits, and what waits and runs in each."""
+    """List lanes with their limits, and the waiting and running jobs in each."""
     return {"lanes": list_lanes(tx, engine)}
 
 
@@ -34,7 +34,7 @@ def lanes_set(
     burst: Count = KEEP,
     spacing_seconds: Seconds | None = KEEP,
 ) -> dict[str, Any]:
-    """Make a lane or change its limits; a limit that is not mentioned stays, null takes it away."""
+    """Create a lane or change its limits; a limit that you leave out stays, null removes it."""
     now = next((view.lane for view in all_lanes(tx) if view.lane.name == name), Lane(name))
     count, seconds = now.rate or (None, None)
     count = count if rate_count is KEEP else rate_count
@@ -67,63 +67,63 @@ def lanes_set(
 
 
 def lanes_pause(tx: Transaction, _engine: Engine, *, names: Names, reason: Sentence | None = None) -> dict[str, Any]:
-    """Let no job of the lanes start; those that run go on."""
+    """Stop the lanes from starting jobs; running jobs continue."""
     for name in names:
         pause_lane(tx, name, reason)
     return {"paused": names}
 
 
 def lanes_resume(tx: Transaction, _engine: Engine, *, names: Names) -> dict[str, Any]:
-    """Let jobs of the lanes start again, also where a server had asked us to wait."""
+    """Let the lanes start jobs again, even if a provider asked Longtake to wait."""
     for name in names:
         resume_lane(tx, name)
     return {"resumed": names}
 
 
 def kinds_list(tx: Transaction, engine: Engine) -> dict[str, Any]:
-    """List job kinds with what waits and runs of each."""
+    """List job kinds with the waiting and running jobs of each."""
     return {"kinds": list_kinds(tx, engine)}
 
 
 def kinds_pause(tx: Transaction, _engine: Engine, *, names: Names) -> dict[str, Any]:
-    """Let no job of the kinds start; those that run go on."""
+    """Stop jobs of these kinds from starting; running jobs continue."""
     for name in names:
         pause_kind(tx, name, paused=True)
     return {"paused": names}
 
 
 def kinds_resume(tx: Transaction, _engine: Engine, *, names: Names) -> dict[str, Any]:
-    """Let jobs of the kinds start again."""
+    """Let jobs of these kinds start again."""
     for name in names:
         pause_kind(tx, name, paused=False)
     return {"resumed": names}
 
 
 def schedules_list(tx: Transaction, _engine: Engine) -> dict[str, Any]:
-    """List schedules with their last and next time."""
+    """List schedules with their last and next run times."""
     return {"schedules": list_schedules(tx)}
 
 
 def schedules_run(tx: Transaction, engine: Engine, *, name: Name) -> dict[str, Any]:
-    """Enqueue a schedule's job now, besides its rhythm; `created` is false when one is waiting or running already."""
+    """Enqueue a schedule's job now, as an extra run; `created` is false if one is already waiting or running."""
     job = run_schedule(tx, engine, name)
     return {"schedule": name, "job_id": job.id, "created": job.created}
 
 
 def schedules_pause(tx: Transaction, _engine: Engine, *, names: Names) -> dict[str, Any]:
-    """Stop schedules; a job that one of them has enqueued goes on."""
+    """Pause schedules; jobs that they already enqueued continue."""
     for name in names:
         pause_schedule(tx, name, paused=True)
     return {"paused": names}
 
 
 def schedules_resume(tx: Transaction, _engine: Engine, *, names: Names) -> dict[str, Any]:
-    """Let schedules go on; one that became due in the meantime runs once."""
+    """Resume schedules; one that became due while it was paused runs once."""
     for name in names:
         pause_schedule(tx, name, paused=False)
     return {"resumed": names}
 
 
 def workers_list(tx: Transaction, engine: Engine) -> dict[str, Any]:
-    """List the workers with what each runs, how long its lease lasts, and whether it is alive."""
+    """List workers with their running jobs, the time left on their leases, and whether they are alive."""
     return {"workers": list_workers(tx, engine)}

@@ -1,4 +1,4 @@
-"""Performing an action: find it, check what it is given, run it in one transaction, keep a trace of what it changed."""
+"""Performing an action: find it, check its arguments, run it in one transaction, record what it changed."""
 
 import difflib
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ async def perform(
     services: Mapping[str, Any] | None = None,
     by: str | None = None,
 ) -> dict[str, Any]:
-    """Do it, or raise one of Longtake's errors; nothing is half done.
+    """Perform the action, or raise one of Longtake's errors and change nothing.
 
     `services` has what an action may ask for. `by` is the user who asks; None means a command on this machine.
     """
@@ -37,7 +37,7 @@ async def perform(
 
 
 def find_action(name: str) -> Action:
-    """Return the action of this name."""
+    """Return the action with this name."""
     action = ACTIONS.get(name)
     if action is None:
         nearest = difflib.get_close_matches(name, ACTIONS, n=1)
@@ -47,7 +47,7 @@ def find_action(name: str) -> Action:
 
 
 def check_arguments(action: Action, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was given, checked; what was not given is left to the function's own defaults."""
+    """Return the checked arguments; the function's defaults apply to the others."""
     try:
         # Text from a command line or JSON alike: "5" for a number is understood, 5.5 is not.
         checked = action.arguments.model_validate(dict(arguments))
@@ -71,7 +71,7 @@ def _perform(
 
 
 def _recorded(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments as they may stand in a row."""
+    """Return the arguments in a form that a row can store."""
     return {name: MASK if isinstance(value, SecretStr) else value for name, value in arguments.items()}
 
 

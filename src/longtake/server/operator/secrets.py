@@ -1,4 +1,4 @@
-"""Actions on stored secrets. None of them ever shows one."""
+"""Actions on stored secrets. None of them shows a secret."""
 
 from typing import Annotated, Any, Literal
 
@@ -28,22 +28,22 @@ SecretValue = Annotated[SecretStr, Field(max_length=10_000), AfterValidator(_che
 def secrets_set(
     tx: Transaction, _engine: Engine, vault: Vault, *, name: SecretName, value: SecretValue
 ) -> dict[str, Any]:
-    """Keep a secret, encrypted, instead of what was there; processes know it within 5 seconds."""
+    """Store a secret, encrypted, and replace its old value; processes use it within 5 seconds."""
     vault.put(tx, name, value.get_secret_value())
     return {"set": name}
 
 
 def secrets_list(tx: Transaction, _engine: Engine, vault: Vault) -> dict[str, Any]:
-    """List which secrets are stored, and when each was changed; never what they are."""
+    """List the names of stored secrets, and when each last changed; never their values."""
     return {"secrets": vault.names(tx)}
 
 
 def secrets_remove(tx: Transaction, _engine: Engine, vault: Vault, *, name: Name) -> dict[str, Any]:
-    """Forget a stored secret, also one that cannot be opened any more."""
+    """Remove a stored secret, even one that can no longer be decrypted."""
     vault.remove(tx, name)
     return {"removed": name}
 
 
 def secrets_rotate(tx: Transaction, _engine: Engine, vault: Vault) -> dict[str, Any]:
-    """Encrypt all stored secrets with the first key of LONGTAKE_MASTER_KEY; those of other keys are named."""
+    """Re-encrypt stored secrets with the first key of LONGTAKE_MASTER_KEY; `rotated` names those that changed."""
     return {"rotated": vault.rotate(tx) + reseal_secrets(tx, vault)}
