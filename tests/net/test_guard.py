@@ -259,5 +259,5 @@ def test_the_setting_takes_ranges_and_the_word_loopback() -> None:
             guard.check(address, "host")
     AddressGuard(Settings().allow_addresses.split(","))
     for wrong in ("everything", "10.1.2.3/8", "loopback,127.1", "*"):
-        with pytest.raises(ValidationError, match="neither `loopback` nor a range"):
+        with pytest.raises(ValidationError, match="neither `loopback` nor an address range"):
             Settings(allow_addresses=wrong)
