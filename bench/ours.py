@@ -81,7 +81,7 @@ def kind_named(name: str, moments: Moments | None) -> "JobKind":
     return JobKind(name, handler, settle=settle if name == "realistic" else None)
 
 
-def settle(tx: "Transaction", settlements: "Sequence[Settlement]") -> None:
+def settle(tx: "Transaction", _engine: "Engine", settlements: "Sequence[Settlement]") -> None:
     """The realistic job's effects: one row updated and one inserted for each, for the whole batch at once."""
     numbers = [settlement.outcome.data for settlement in settlements]
     addresses = [f"results/{number}.png" for number in numbers]

@@ -36,7 +36,7 @@ async def main(url: str) -> None:
     def stop() -> None:
         loop.call_soon_threadsafe(worker.stop)
 
-    def settle(tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle(tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         """Write effects here, in the transaction that ends the job. This one only stops the worker afterwards."""
         if any(isinstance(one.outcome, Done) for one in settlements):
             tx.after_commit(stop)

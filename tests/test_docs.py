@@ -156,7 +156,7 @@ def test_every_route_is_explained(database: Database) -> None:
     application = Application(Settings(), database)
     stage = serving(application.build())
     capabilities = application.capabilities
-    api = create_api(replace(stage, capabilities=capabilities.routers(capabilities.generation())))
+    api = create_api(replace(stage, capabilities=capabilities.routers(capabilities.generation(stage.engine))))
     routes = {"GET /openapi.json"}
     paths = api.openapi()["paths"]
     routes |= {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}

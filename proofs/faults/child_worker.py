@@ -102,7 +102,7 @@ class Behaviour:
         while not (self._folder / name).exists():  # noqa: ASYNC110 - another process makes it
             await asyncio.sleep(0.02)
 
-    def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle(self, tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         done = [one.job for one in settlements if isinstance(one.outcome, Done)]
         if done:
             tx.execute(

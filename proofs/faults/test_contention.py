@@ -85,7 +85,7 @@ async def test_f25_a_settlement_that_collides_is_repeated_and_takes_effect_once(
 ) -> None:
     calls = 0
 
-    def settle(tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle(tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         nonlocal calls
         calls += 1
         for one in settlements:

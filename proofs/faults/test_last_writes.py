@@ -100,7 +100,7 @@ async def _done(_job: Job) -> Done:
     return Done()
 
 
-def _write_effects(tx: Transaction, settlements: Sequence[Settlement]) -> None:
+def _write_effects(tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
     tx.execute(insert(effects), [{"job_id": one.job.id} for one in settlements])
 
 

@@ -58,7 +58,7 @@ class Bound:
         self.engine = self.application.build()
         capabilities = self.application.capabilities
         self.api = create_api(
-            replace(serving(self.engine), capabilities=capabilities.routers(capabilities.generation()))
+            replace(serving(self.engine), capabilities=capabilities.routers(capabilities.generation(self.engine)))
         )
         self.document = self.api.openapi()
         self.token = signed(claims(SystemClock(), sub="bob"))
@@ -105,7 +105,7 @@ class Bound:
         run = await self.ask("POST", "/v1/runs", {"scenes": [{"prompt": "a fox"}] * 3, "advance": True})
         made = {"run_id": run, "conversation_id": conversation, "task_id": task, "asset_id": asset, "key_id": key}
         made |= {"webhook_id": webhook, "delivery_id": delivery}
-        title = await self.application.capabilities.catalogue.catalogue().add({"title_english": "Fox"})
+        title = await self.application.capabilities.catalogue.catalogue(self.engine).add({"title_english": "Fox"})
         return {name: answer.json["id"] for name, answer in made.items()} | {"title_id": title[1].id}
 
     def example(self, operation: dict[str, Any]) -> Any:

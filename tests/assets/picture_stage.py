@@ -112,7 +112,7 @@ class PictureStage(Stage):
     def declare(self, cloudflare: CloudflareFrames | None = None) -> None:
         """Put the kinds together."""
         stills = ThumbnailMaker(self.storage, self.client, self.decoders, self.provider, cloudflare)
-        thumbnails = Thumbnails(self.database, lambda: self.engine, self.storage, stills)
+        thumbnails = Thumbnails(self.database, self.storage, stills)
         previews = Previews(self.database, self.storage, self.decoders)
         kinds = [self.mirror_kind, thumbnails.kind(), previews.kind()]
         self.engine = Engine(self.database, kinds, [MIRROR_LANE, THUMBNAIL_LANE, PREVIEW_LANE])

@@ -119,7 +119,7 @@ class Stage:
             random_source=random.Random(1),
         )
         self.kind = self.mirror.kind()
-        sweeping = StuckCopies(database, lambda: self.engine)
+        sweeping = StuckCopies(database)
         self.engine = Engine(database, [self.kind, sweeping.kind(), *kinds], [MIRROR_LANE], [sweeping.schedule()])
 
     def _on_lost(self, tx: Transaction, asset: Asset) -> None:

@@ -203,7 +203,7 @@ async def test_the_first_copy_wins_whatever_a_later_try_comes_to(stage: Stage) -
     outcome = await stage.kind.handler(job)
 
     def settle_alone(tx: Transaction, late: Outcome) -> None:
-        stage.mirror.settle(tx, [Settlement(job, late)])
+        stage.mirror.settle(tx, stage.engine, [Settlement(job, late)])
 
     await stage.database.run(settle_alone, outcome)
     before = await stage.asset(asset_id)

@@ -46,7 +46,7 @@ async def stick(stage: Stage, asset_id: str, state: str) -> None:
 
 
 def test_v7_the_sweep_comes_every_five_minutes_once_over_all_machines(sqlite_database: Database) -> None:
-    schedule = StuckCopies(sqlite_database, lambda: None).schedule()  # type: ignore[arg-type, return-value]
+    schedule = StuckCopies(sqlite_database).schedule()
     assert (schedule.kind, schedule.every) == ("assets.sweep", 300.0)
 
 

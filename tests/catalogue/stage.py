@@ -79,7 +79,7 @@ class CatalogueStudio(Studio):
     ) -> None:
         super().__init__(database, clock, sandbox, folder, **(sandbox_settings(sandbox) | settings))
         self.parts = self.capabilities.catalogue
-        self.catalogue = self.parts.catalogue()
+        self.catalogue = self.parts.catalogue(self.engine)
         self.storage = self.capabilities.storage
 
     # -- titles --------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from sqlalchemy import select, text
 
 from longtake import Cancelled, Database, Fail, Job, JobKind, JobRequest, Lane, Settlement, Steps, Transaction
+from longtake.engine.engine import Engine
 from longtake.engine.leases import Witness, beat, find_workers, remove_dead_workers, rescue
 from longtake.engine.tables import job_attempts, jobs, jobs_ended
 from tests.engine.model import MAX_ATTEMPTS, NARROW_MOST, STEPS, TIMED_RATE, TIMED_SPACING, Model, ModelJob
@@ -31,7 +32,7 @@ TABLES = ("jobs", "jobs_ended", "job_attempts", "events", "workers", "effects")
 CHOICE = st.integers(0, 1000)
 
 
-def settle(tx: Transaction, settlements: Sequence[Settlement]) -> None:
+def settle(tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
     """Write one row for each outcome: a run's number, or 0 where the engine itself ended the job."""
     for one in settlements:
         if one.outcome.data is not None:

@@ -15,6 +15,7 @@ from sqlalchemy import select, text
 
 from longtake import Database, Done, Engine, JobKind, Outcome, Settlement, Transaction, Worker
 from longtake.clock import new_id
+from longtake.engine.kinds import Settle
 from longtake.engine.leases import register_worker
 from longtake.engine.queue import QueueName
 from longtake.engine.tables import job_attempts, jobs, jobs_ended
@@ -57,7 +58,7 @@ class Stage:
     def __init__(self, database: Database, *, lanes: Sequence[Lane] = (), **policy: Any) -> None:
         self.database = database
         self.handler: Callable[[Job], Awaitable[Outcome]] = done
-        self.settle: Callable[[Transaction, Sequence[Settlement]], None] = lambda _tx, _settlements: None
+        self.settle: Settle = lambda _tx, _engine, _settlements: None
         self.started: list[Job] = []
         self.settled: list[tuple[str, Outcome]] = []
         self.batches: list[int] = []
@@ -71,8 +72,8 @@ class Stage:
         self.tell()
         return await self.handler(job)
 
-    def _settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
-        self.settle(tx, settlements)
+    def _settle(self, tx: Transaction, engine: Engine, settlements: Sequence[Settlement]) -> None:
+        self.settle(tx, engine, settlements)
 
         def committed() -> None:
             self.settled.extend((one.job.id, one.outcome) for one in settlements)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from longtake import Job, Transaction
 
 
-def write_effects(tx: Transaction, settlements: Sequence[Settlement]) -> None:
+def write_effects(tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
     for one in settlements:
         add_effect(tx, one.job.id, 1 if isinstance(one.outcome, Done) else 2)
 
@@ -147,10 +147,10 @@ def test_what_has_ended_or_never_was_cannot_be_cancelled(engine: Engine) -> None
 async def test_one_cancel_that_cannot_be_settled_does_not_hold_up_the_others(database: Database) -> None:
     stage = Stage(database)
 
-    def settle(tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle(tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         if any(one.job.args == "bad" for one in settlements):
             raise LookupError("the domain refuses")
-        write_effects(tx, settlements)
+        write_effects(tx, _engine, settlements)
 
     stage.settle = settle
     await stage.start()

@@ -30,7 +30,7 @@ async def test_a_job_put_back_by_a_slow_commit_is_found_though_others_claimed_me
     settling, go_on = threading.Event(), threading.Event()
     stage.handler = stage.returning(Snooze(0.05), Done())
 
-    def settle(_tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle(_tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         if isinstance(settlements[0].outcome, Snooze):
             settling.set()
             assert go_on.wait(PATIENCE_SECONDS)

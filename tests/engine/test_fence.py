@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from longtake import Job, Transaction
 
 
-def write_effects(tx: Transaction, settlements: Sequence[Settlement]) -> None:
+def write_effects(tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
     for one in settlements:
         if not isinstance(one.outcome, Retry) or one.outcome.code != "CRASHED":
             add_effect(tx, one.job.id, one.job.attempt)

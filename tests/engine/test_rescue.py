@@ -41,7 +41,7 @@ class Ground:
         self.engine = build(database, kind, on_quarantine=self._quarantine)
         self.run = database.run_blocking
 
-    def _settle(self, _tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def _settle(self, _tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         self.settled += [(one.job.id, one.outcome) for one in settlements]
 
     def _quarantine(self, _tx: Transaction, job: Job) -> None:
@@ -207,7 +207,7 @@ def test_a_rescued_job_that_nobody_began_costs_nothing() -> None:
 async def test_one_job_that_cannot_be_settled_does_not_keep_the_others_from_rescue(database: Database) -> None:
     stage = Stage(database)
 
-    def settle(_tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle(_tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         if any(one.job.args == "bad" and isinstance(one.outcome, Retry) for one in settlements):
             raise LookupError("the domain refuses")
 

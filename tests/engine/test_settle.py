@@ -8,6 +8,7 @@ from sqlalchemy import text
 
 from longtake import Database, Done, Fail, JobRequest, Outcome, Retry, Settlement, Snooze, Steps
 from longtake.engine import verdicts
+from longtake.engine.engine import Engine
 from tests.engine.stage import KIND, Stage, add_effect, attempts, effects, ended, event_types, live, until_read
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from longtake import Job, Transaction
 
 
-def write_effects(tx: Transaction, settlements: Sequence[Settlement]) -> None:
+def write_effects(tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
     for one in settlements:
         add_effect(tx, one.job.id)
 
@@ -68,9 +69,9 @@ async def test_one_of_a_batch_that_cannot_be_settled_does_not_harm_the_others(da
     gate = stage.gate()
     calls: list[list[str]] = []
 
-    def settle(tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle(tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         calls.append([one.job.id for one in settlements])
-        write_effects(tx, settlements)
+        write_effects(tx, _engine, settlements)
         if any(one.job.id == bad and isinstance(one.outcome, Done) for one in settlements):
             raise LookupError("this one cannot be written")
 
@@ -103,7 +104,7 @@ async def test_a_settle_that_recovers_is_tried_again_by_policy(database: Databas
     await stage.start()
     failures = iter(range(2))
 
-    def settle(tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle(tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         for one in settlements:
             if isinstance(one.outcome, Done):
                 if next(failures, None) is not None:
@@ -124,7 +125,7 @@ async def test_a_settle_that_never_takes_done_ends_as_failed_when_attempts_are_s
     stage = Stage(database, max_attempts=3, back_off=Steps([0]))
     await stage.start()
 
-    def settle(_tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle(_tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         if any(isinstance(one.outcome, Done) for one in settlements):
             raise LookupError("never")
 
@@ -147,10 +148,10 @@ async def test_a_settle_that_takes_nothing_at_all_keeps_the_job_and_says_why(
     await stage.start()
     broken = True
 
-    def settle(tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle(tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         if broken:
             raise LookupError("the domain is broken")
-        write_effects(tx, settlements)
+        write_effects(tx, _engine, settlements)
 
     stage.settle = settle
     job_id = await stage.enqueue()

@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from longtake import Database, Done, Outcome, Retry, Settlement
 from longtake.engine.control import cancel
+from longtake.engine.engine import Engine
 from tests.engine.lives import LeapingClock, beats, until_beaten
 from tests.engine.stage import (
     Stage,
@@ -170,7 +171,7 @@ async def test_a_wedged_handler_loses_its_job_and_nothing_else(database: Databas
             await wait_stubbornly(end)
         return Done()
 
-    def settle(tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle(tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         for one in settlements:
             if settle_fails and isinstance(one.outcome, Retry):
                 raise LookupError("the domain refuses")

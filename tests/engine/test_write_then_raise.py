@@ -93,7 +93,7 @@ async def child(job: Job) -> Outcome:
     return Done()
 
 
-def settle(tx: Transaction, settlements: Sequence[Settlement]) -> None:
+def settle(tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
     numbers = {Retry: 1, Snooze: 2, Done: 3}
     for one in settlements:
         add_effect(tx, one.job.id, numbers[type(one.outcome)])

@@ -57,7 +57,7 @@ class Studio:
         self.application = Application(self.settings, database, clock=clock, source=random.Random(1))
         self.engine = self.application.build()
         self.capabilities = self.application.capabilities
-        self.generation = self.capabilities.generation()
+        self.generation = self.capabilities.generation(self.engine)
         self.worker = ""
 
     async def start(self) -> None:

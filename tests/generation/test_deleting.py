@@ -246,7 +246,7 @@ async def test_old_tasks_go_when_a_setting_says_so(studio: Studio, days: int, le
     never = await studio.submit("for ever [never]")
     studio.clock.advance(31 * 86_400)
     recent = await saved(studio)
-    kind = Retention(studio.database, lambda: studio.engine, days).kind()
+    kind = Retention(studio.database, days).kind()
     [job, *_rest] = await claimed(studio)
     await kind.handler(job)
     found = {row[0] for row in await studio.sql("SELECT CAST(id AS text) FROM tasks")}

@@ -50,8 +50,8 @@ class Stage:
         self.vault = Vault(lambda: [KEY])
         self.delivering = WebhookSender(database, self.client, self.vault, self.clock)
         self.engine = Engine(database, [self.delivering.kind()], [WEBHOOK_LANE])
-        self.webhooks = Webhooks(database, lambda: self.engine, self.client, self.vault, self.clock)
-        self.dispatcher = Dispatcher(database, lambda: self.engine)
+        self.webhooks = Webhooks(database, self.engine, self.client, self.vault, self.clock)
+        self.dispatcher = Dispatcher(database, self.engine)
         self.receiver: Server
 
     @asynccontextmanager

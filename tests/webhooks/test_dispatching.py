@@ -104,7 +104,7 @@ async def test_pages_follow_each_other_without_gap_or_overlap(stage: Stage) -> N
 
 async def test_two_dispatchers_make_each_delivery_once(stage: Stage) -> None:
     mine = await stage.create()
-    others = [Dispatcher(stage.database, lambda: stage.engine) for _number in range(2)]
+    others = [Dispatcher(stage.database, stage.engine) for _number in range(2)]
 
     async def write(writer: int) -> None:
         for number in range(20):
@@ -129,7 +129,7 @@ async def test_a_dispatcher_that_is_cancelled_at_any_moment_loses_and_repeats_no
     mine = await stage.create()
     for number in range(30):
         await stage.tell(f"task.n{'x' * number}")
-        task = asyncio.create_task(Dispatcher(stage.database, lambda: stage.engine).round())
+        task = asyncio.create_task(Dispatcher(stage.database, stage.engine).round())
         for _turn in range(number % 7):
             await asyncio.sleep(0)
         task.cancel()
@@ -351,7 +351,7 @@ async def test_it_ends_when_it_is_told_to_though_news_come_at_that_very_moment(
         async def round(self) -> None:
             looked.set()
 
-    quiet = Quiet(database, lambda: Engine(database))
+    quiet = Quiet(database, Engine(database))
     async with asyncio.timeout(10):
         async with quiet.running():
             await looked.wait()

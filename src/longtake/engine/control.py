@@ -139,7 +139,7 @@ def _cancel_and_settle(tx: Transaction, engine: Engine, rows: Sequence[Row[Any]]
         _end_cancelled(tx, row, "cancelled by an operator")
         settle = engine.kinds[row.kind].settle
         if settle is not None:
-            settle(tx, [Settlement(job_from(row), Cancelled("cancelled by an operator"))])
+            settle(tx, engine, [Settlement(job_from(row), Cancelled("cancelled by an operator"))])
 
 
 def _end_cancelled(tx: Transaction, row: Row[Any], reason: str) -> None:

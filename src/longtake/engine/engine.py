@@ -181,7 +181,9 @@ class Engine:
         """Finish what is finished and claim what is next, in one transaction; ``look`` around in any case."""
         if verdicts:
             finish(tx, self, verdicts)
-        return claim_unlimited(tx, self.queue, queues, worker, wanted, look=look) if wanted > 0 else Claim()
+        if wanted <= 0:
+            return Claim()
+        return self._claimed(claim_unlimited(tx, self.queue, queues, worker, wanted, look=look))
 
     def finish(self, tx: Transaction, verdicts: Sequence[Verdict]) -> set[str]:
         """Apply verdicts with all their effects; return the ids of the jobs that were still ours."""
@@ -198,6 +200,12 @@ class Engine:
     ) -> Claim:
         """Claim from one limited lane as much as its limits permit now; a claim took so long the last times."""
         now = self.clock.monotonic()
-        return claim_from_lane(
+        claim = claim_from_lane(
             tx, self.queue, lane, queues, worker, wanted, counted_from=now, claim_seconds=claim_seconds
         )
+        return self._claimed(claim)
+
+    def _claimed(self, claim: Claim) -> Claim:
+        for job in claim.jobs:
+            job.engine = self
+        return claim

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from longtake.clock import Clock
     from longtake.db import Transaction
+    from longtake.engine.engine import Engine
 
     ProgressWriter = Callable[..., Awaitable[bool]]
 
@@ -109,6 +110,8 @@ class Job:
     cancel_requested_at: datetime | None
     created_at: datetime
     due_at: datetime
+    #: The engine that claimed it; set with the claim, so a job that was only read has none.
+    engine: Engine = field(init=False, repr=False, compare=False)
     progress_writer: ProgressWriter | None = None
     #: From when to when its lane permits what it is about to ask for (monotonic).
     permitted_from: float = -math.inf

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import random
 
     from longtake.db import Transaction
+    from longtake.engine.engine import Engine
     from longtake.engine.jobs import Job
     from longtake.engine.outcomes import Outcome
 
@@ -65,7 +66,7 @@ class Settlement:
 
 
 Handler = Callable[["Job"], Awaitable["Outcome"]]
-Settle = Callable[["Transaction", Sequence[Settlement]], None]
+Settle = Callable[["Transaction", "Engine", Sequence[Settlement]], None]
 
 
 @dataclass(frozen=True)

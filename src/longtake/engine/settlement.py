@@ -52,7 +52,7 @@ def _settle(tx: Transaction, engine: Engine, verdicts: Sequence[Verdict]) -> Non
     for name in sorted(by_kind):
         settle = engine.kinds[name].settle
         if settle is not None:
-            settle(tx, by_kind[name])
+            settle(tx, engine, by_kind[name])
 
 
 def _slow_lanes(tx: Transaction, verdicts: Sequence[Verdict]) -> None:

@@ -61,7 +61,6 @@ class Application:
         self.capabilities = Capabilities(
             settings,
             database,
-            lambda: self.engine,
             self.keys,
             lambda: self.root_secret.derive("links"),
             self.clock,

@@ -72,7 +72,6 @@ class Capabilities:
         self,
         settings: Settings,
         database: Database,
-        engine: Callable[[], Engine],
         key_of: Callable[[str], str],
         link_secret: Callable[[], bytes],
         clock: Clock,
@@ -81,7 +80,6 @@ class Capabilities:
     ) -> None:
         self.settings = settings
         self.database = database
-        self.engine = engine
         self.clock = clock
         self._link_secret = link_secret
         self.vault = vault
@@ -98,7 +96,6 @@ class Capabilities:
         self.catalogue = CatalogueParts(
             settings=settings,
             database=database,
-            engine=engine,
             key_of=key_of,
             client=self.client,
             storage=self.storage,
@@ -134,7 +131,6 @@ class Capabilities:
     def _job_context(self) -> JobContext:
         return JobContext(
             database=self.database,
-            engine=self.engine,
             providers=self.providers,
             models=self.models,
             storage=self.storage,
@@ -168,9 +164,9 @@ class Capabilities:
             random_source=self._random,
         )
         maker = ThumbnailMaker(self.storage, self.client, self.decoders, sources, self._cloudflare())
-        thumbnails = Thumbnails(database, self.engine, self.storage, maker)
+        thumbnails = Thumbnails(database, self.storage, maker)
         previews = Previews(database, self.storage, self.decoders)
-        stuck = StuckCopies(database, self.engine)
+        stuck = StuckCopies(database)
         return [one.kind() for one in (mirror, thumbnails, previews, stuck)]
 
     def _cloudflare(self) -> CloudflareFrames | None:
@@ -183,14 +179,14 @@ class Capabilities:
     def _removing_kinds(self) -> list[JobKind]:
         """Return what takes rows and files away."""
         objects = ObjectRemoval(self.database, self.storage)
-        accounts = AccountRemoval(self.database, self.engine, [remove_runs_of])
+        accounts = AccountRemoval(self.database, [remove_runs_of])
         return [one.kind() for one in (objects, accounts, self._orphans(), self._retention())]
 
     def _orphans(self) -> Orphans:
         return Orphans(self.database, self.storage, self.clock)
 
     def _retention(self) -> Retention:
-        return Retention(self.database, self.engine, self.settings.task_days)
+        return Retention(self.database, self.settings.task_days)
 
     def lanes(self) -> list[Lane]:
         """Return all lanes."""
@@ -215,17 +211,17 @@ class Capabilities:
         """Return all schedules."""
         context = self._job_context()
         deadlines, health = DeadlineSweep(context), HealthCheck(context)
-        copies = StuckCopies(self.database, self.engine)
+        copies = StuckCopies(self.database)
         sweeps = [one.schedule() for one in (deadlines, copies, health, self._orphans(), self._retention())]
         return [*sweeps, webhook_pruning.prune_schedule(), *self.catalogue.schedules()]
 
-    def dispatcher(self) -> Dispatcher:
+    def dispatcher(self, engine: Engine) -> Dispatcher:
         """Return what reads the log of events for webhooks, beside a worker."""
-        return Dispatcher(self.database, self.engine)
+        return Dispatcher(self.database, engine)
 
-    def generation(self, own_url: str = "") -> Generation:
+    def generation(self, engine: Engine, own_url: str = "") -> Generation:
         """Return what the routes of generation need."""
-        settings, database, engine = self.settings, self.database, self.engine()
+        settings, database = self.settings, self.database
         estimates = Estimates(database, self.clock, list(self.models))
         return Generation(
             database=database,

@@ -42,7 +42,6 @@ class CatalogueParts:
 
     settings: Settings
     database: Database
-    engine: Callable[[], Engine]
     key_of: Callable[[str], str]
     client: HttpClient
     storage: Storage
@@ -61,7 +60,6 @@ class CatalogueParts:
         agent = settings.bangumi_user_agent
         return CatalogueContext(
             database=self.database,
-            engine=self.engine,
             storage=self.storage,
             fetcher=PosterFetcher(client, self.decoders, hosts, agent, clock),
             hosts=hosts,
@@ -93,6 +91,6 @@ class CatalogueParts:
         """Return the schedules."""
         return [*Sync.schedule(self.settings.sync_minutes), *Calendar.schedule(self.settings.calendar_hours)]
 
-    def catalogue(self) -> Catalogue:
+    def catalogue(self, engine: Engine) -> Catalogue:
         """Return the service for routes and programs."""
-        return Catalogue(self.database, self.engine(), self.context.tmdb, self.context.hosts)
+        return Catalogue(self.database, engine, self.context.tmdb, self.context.hosts)

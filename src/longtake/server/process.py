@@ -83,6 +83,6 @@ async def until_stopped(stop: StopSignal, *parts: asyncio.Task[None]) -> None:
 async def _work(application: Application) -> None:
     with StopSignal() as stop:
         await application.engine.start()
-        dispatching = application.capabilities.dispatcher().running()
+        dispatching = application.capabilities.dispatcher(application.engine).running()
         async with application.ready(), dispatching, working(application.worker()) as task:
             await until_stopped(stop, task)

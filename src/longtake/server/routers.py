@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from longtake.capabilities.catalogue import routes as catalogue_routes
@@ -45,10 +46,10 @@ def build_routers(parts: Capabilities, generation: Generation) -> list[APIRouter
         drain_routes.build_routes(_processing(parts, engine)),
         conversation_routes.build_routes(database),
         credit_routes.build_routes(database),
-        webhook_routes.build_routes(Webhooks(database, parts.engine, parts.client, parts.vault, parts.clock)),
+        webhook_routes.build_routes(Webhooks(database, engine, parts.client, parts.vault, parts.clock)),
         live_routes.build_routes(parts.streams),
         media_routes.build_routes(media),
-        catalogue_routes.build_routes(parts.catalogue.catalogue()),
+        catalogue_routes.build_routes(parts.catalogue.catalogue(engine)),
         catalogue_routes.build_poster_routes(database, parts.storage),
     ]
 
@@ -56,5 +57,9 @@ def build_routers(parts: Capabilities, generation: Generation) -> list[APIRouter
 def _processing(parts: Capabilities, engine: Engine) -> drain_routes.Processing:
     settings = parts.settings
     return drain_routes.Processing(
-        engine, settings.internal_secret, parts.dispatcher, settings.lease_seconds, settings.worker_concurrency
+        engine,
+        settings.internal_secret,
+        partial(parts.dispatcher, engine),
+        settings.lease_seconds,
+        settings.worker_concurrency,
     )

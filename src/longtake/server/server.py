@@ -82,7 +82,7 @@ async def _serve(application: Application, listener: socket.socket, *, with_work
             # Ended in the opposite order: the server still answers while the worker stops.
             await stack.enter_async_context(application.ready())
             accounts = await _accounts(application)
-            generation = application.capabilities.generation(server.url)
+            generation = application.capabilities.generation(application.engine, server.url)
             feed = application.capabilities.feed
             await stack.enter_async_context(feed.running())
             await stack.enter_async_context(generation.watch.running())
@@ -95,7 +95,7 @@ async def _serve(application: Application, listener: socket.socket, *, with_work
             log.info("server started", action="start", url=server.url, database=application.database.dialect)
             stack.enter_context(_checking_public_address(application))
             if worker is not None:
-                await stack.enter_async_context(application.capabilities.dispatcher().running())
+                await stack.enter_async_context(application.capabilities.dispatcher(application.engine).running())
                 parts.append(await stack.enter_async_context(working(worker)))
             await until_stopped(stop, *parts)
 

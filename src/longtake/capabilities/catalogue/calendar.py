@@ -19,6 +19,7 @@ from longtake.capabilities.catalogue.tables import CALENDAR, SUBJECT, titles
 from longtake.capabilities.catalogue.title_errors import clear_error, record_error
 from longtake.capabilities.catalogue.titles import request_sync, write_titles
 from longtake.db import Transaction
+from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind, Settlement
@@ -69,21 +70,20 @@ class Calendar:
             return Fail("NOT_FOUND", f"Bangumi has no subject {job.args['bangumi_id']}.")
         return subject if isinstance(subject, Outcome) else Done(data=[subject])
 
-    def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle(self, tx: Transaction, engine: Engine, settlements: Sequence[Settlement]) -> None:
         """Write titles, and errors at titles."""
         for one in settlements:
             match one.outcome:
                 case Done(data=list() as subjects):
-                    self._write(tx, one.job, subjects)
+                    self._write(tx, engine, one.job, subjects)
                 case Snooze(data=Trouble() as trouble):
                     _record(tx, one.job, trouble.code, trouble.message)
                     act_on_trouble(tx, self._bangumi, trouble)
                 case Fail(code=code, message=message):
                     _record(tx, one.job, code, message)
 
-    def _write(self, tx: Transaction, job: Job, subjects: Sequence[Subject]) -> None:
+    def _write(self, tx: Transaction, engine: Engine, job: Job, subjects: Sequence[Subject]) -> None:
         new = [title_of(subject) for subject in subjects]
-        engine = self._context.engine()
         written = write_titles(tx, engine, self._context.hosts, new, only_missing=True, request_id=job.request_id)
         if job.kind == SUBJECT:
             clear_error(tx, titles.c.id == job.key, "bangumi")

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from longtake.capabilities.catalogue.poster_urls import PosterHosts
     from longtake.clock import Clock
     from longtake.db import Database
-    from longtake.engine.engine import Engine
     from longtake.engine.jobs import Job
 
 T = TypeVar("T")
@@ -31,8 +30,6 @@ class CatalogueContext:
     """The collaborators of the catalogue's jobs, built once for each process."""
 
     database: Database
-    #: A function, because the engine is built from the job kinds that hold this context.
-    engine: Callable[[], Engine]
     storage: Storage
     fetcher: PosterFetcher
     hosts: PosterHosts

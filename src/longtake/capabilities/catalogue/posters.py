@@ -173,7 +173,7 @@ class PosterDownloader:
         files = {"files": files_of(row.hash, row.version)}
         return Done(data=found, then=[JobRequest(REMOVE, files, delay=KEPT_SECONDS)] if superseded else [])
 
-    def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle(self, tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         """Write the outcomes at the posters and at every title that has one of them."""
         outcomes = {str(one.job.key): one.outcome for one in settlements}
         # Also so that titles added at this moment are either seen here, or see what is written here.

@@ -32,6 +32,7 @@ from longtake.capabilities.catalogue.tables import SEARCH, titles
 from longtake.capabilities.catalogue.title_errors import record_error
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, later
+from longtake.engine.engine import Engine
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
@@ -118,7 +119,7 @@ class TitleSearch:
         seen = [only_similar(one) if one.tmdb_id == show_id else one for one in progress.candidates]
         return _next_name(terms, progress.name, seen)
 
-    def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle(self, tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         """Write shows, candidates and errors."""
         lock_titles(tx, [str(one.job.key) for one in settlements])
         found: dict[str, int] = {}

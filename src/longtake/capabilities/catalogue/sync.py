@@ -19,6 +19,7 @@ from longtake.capabilities.catalogue.tables import POSTER, SEARCH, SYNC, SYNC_ID
 from longtake.capabilities.catalogue.year_lists import ListMatches, due_titles, match_exactly
 from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW, text_to_instant
+from longtake.engine.engine import Engine
 from longtake.engine.jobs import Job, JobRequest, Priority
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Outcome, Snooze
@@ -113,7 +114,7 @@ class Sync:
         behind = {"after": [due[-1].due_at.isoformat(), due[-1].id], "looks": looks}
         return Snooze(0.0, memo=behind, data=matches, then=then)
 
-    def settle_ids(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle_ids(self, tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         """Write what the lists said."""
         for one in settlements:
             if isinstance(matches := one.outcome.data, ListMatches):

@@ -23,6 +23,7 @@ from longtake.capabilities.catalogue.title_errors import record_new_error
 from longtake.db import Transaction
 from longtake.db.bulk import ForMany, Given
 from longtake.db.dialects import NOW, SQLITE, later
+from longtake.engine.engine import Engine
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
@@ -149,7 +150,7 @@ class YearLists:
             return Done(data=ListPage(found.shows, found.pages))
         return Snooze(0.0, memo={"page": page + 1}, data=ListPage(found.shows, None))
 
-    def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle(self, tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         """Keep the pages. A year whose list cannot be fetched counts as empty: its titles are searched for."""
         for one in sorted(settlements, key=lambda each: int(each.job.args["year"])):
             year, outcome = int(one.job.args["year"]), one.outcome

@@ -45,9 +45,8 @@ def begin_deletion(tx: Transaction, engine: Engine, user_id: str) -> None:
 class AccountRemoval:
     """Removes what users had who deleted their account; ``others`` remove what other capabilities keep."""
 
-    def __init__(self, database: Database, engine: Callable[[], Engine], others: Sequence[Remove] = ()) -> None:
+    def __init__(self, database: Database, others: Sequence[Remove] = ()) -> None:
         self._database = database
-        self._engine = engine
         self._others = others
 
     def kind(self) -> JobKind:
@@ -58,7 +57,7 @@ class AccountRemoval:
         """Remove everything in pages, each in its own transaction: after a kill, the job goes on where it was."""
         user_id, before = job.args["user"], datetime.fromisoformat(job.args["before"])
         for remove in (*self._others, _end_tasks, _remove_tasks, _remove_conversations, _remove_assets):
-            while await self._database.run(remove, self._engine(), user_id, before):
+            while await self._database.run(remove, job.engine, user_id, before):
                 pass
         return Done()
 

@@ -51,14 +51,14 @@ class DeadlineSweep:
         """Return when it runs."""
         return Schedule(SWEEP, SWEEP, every=EVERY_SECONDS)
 
-    async def run(self, _job: Job) -> Outcome:
+    async def run(self, job: Job) -> Outcome:
         """End overdue tasks in pages, then enqueue searches for lost submits."""
         database = self._context.database
         while ended := await database.run(end_overdue):
             log.info("tasks past their deadline ended", action="sweep", tasks=ended)
             if ended < PAGE:
                 break
-        await database.run(enqueue_searches, self._context.engine(), self._context.providers)
+        await database.run(enqueue_searches, job.engine, self._context.providers)
         await database.run(forget_old_keys)
         return Done()
 

@@ -20,7 +20,6 @@ from longtake.capabilities.generation.tables import UNFINISHED, tasks
 from longtake.capabilities.generation.tasks import Started, Successful, Unsuccessful, end_tasks
 from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW, Json
-from longtake.engine.engine import Engine
 from longtake.engine.events import append_events
 from longtake.engine.jobs import Job
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Snooze
@@ -34,7 +33,6 @@ class JobContext:
     """The collaborators of all handlers. The engine needs the job kinds first, so it is asked for when a job runs."""
 
     database: Database
-    engine: Callable[[], Engine]
     providers: Mapping[str, Provider]
     models: Mapping[str, Model]
     storage: Storage

@@ -58,9 +58,8 @@ class LostSubmitHandler:
                 return Done(data=context.started(lost.model, provider_task_id))
         return Done()
 
-    def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle(self, tx: Transaction, engine: Engine, settlements: Sequence[Settlement]) -> None:
         """Start the tasks that were found, and resolve their alerts."""
-        engine = self._context.engine()
         for one in sorted(settlements, key=lambda settlement: str(settlement.job.key)):
             if isinstance(one.outcome, Done) and isinstance(one.outcome.data, Started):
                 provider, task_id = self._context.providers[one.job.args["provider"]], str(one.job.key)
@@ -68,7 +67,9 @@ class LostSubmitHandler:
                     resolve_alert(tx, "SUBMIT_UNKNOWN", task_id)
 
 
-def mark_lost(tx: Transaction, context: JobContext, provider: Provider, task_id: str, reason: str) -> None:
+def mark_lost(
+    tx: Transaction, engine: Engine, context: JobContext, provider: Provider, task_id: str, reason: str
+) -> None:
     """Mark a task for review; its model's deadline runs from now, and a callback may still find it."""
     row = tx.execute(
         update(tasks)
@@ -84,7 +85,7 @@ def mark_lost(tx: Transaction, context: JobContext, provider: Provider, task_id:
     _raise_alert(tx, task_id, provider.name, reason)
     append_event(tx, "task.needs_review", subject=task_id, user_id=row.user_id, data={"status": "pending"})
     # A callback may have come before this was written.
-    enqueue_attach(tx, context.engine(), provider, task_id)
+    enqueue_attach(tx, engine, provider, task_id)
 
 
 def _raise_alert(tx: Transaction, task_id: str, provider: str, reason: str) -> None:

@@ -16,6 +16,7 @@ from longtake.capabilities.generation.tasks import Successful
 from longtake.db import Transaction
 from longtake.db.dialects import NOW
 from longtake.engine.control import cancel
+from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import Exponential, JobKind, Settlement
@@ -92,7 +93,7 @@ class PollHandler:
 
     # -- settling ------------------------------------------------------------------------------------------------
 
-    def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle(self, tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         """Write outcomes to the tasks; polls that changed nothing share one statement."""
         tally, progress = Tally(), dict[str, float | None]()
         for one in settlements:

@@ -7,7 +7,7 @@ submissions are append-only and stay.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 
 from sqlalchemy import delete, select
@@ -98,9 +98,8 @@ def _require_ended(tx: Transaction, conversation_id: str) -> None:
 class Retention:
     """Removes tasks that ended more than so many days ago; 0 days keep all."""
 
-    def __init__(self, database: Database, engine: Callable[[], Engine], days: float) -> None:
+    def __init__(self, database: Database, days: float) -> None:
         self._database = database
-        self._engine = engine
         self._days = days
 
     def kind(self) -> JobKind:
@@ -111,11 +110,11 @@ class Retention:
         """Return when it runs."""
         return Schedule(PRUNE, PRUNE, every=EVERY_SECONDS)
 
-    async def run(self, _job: Job) -> Outcome:
+    async def run(self, job: Job) -> Outcome:
         """Remove old tasks in pages, each in its own transaction: a kill loses nothing."""
         after: str | None = FIRST_ID if self._days else None
         while after is not None:
-            after = await self._database.run(remove_old_tasks, self._engine(), self._days, after)
+            after = await self._database.run(remove_old_tasks, job.engine, self._days, after)
         return Done()
 
 

@@ -23,6 +23,7 @@ from longtake.capabilities.generation.tables import SUBMIT, Task
 from longtake.capabilities.generation.tasks import Started, Successful, start_task
 from longtake.db import Transaction
 from longtake.db.retry import TRANSIENT
+from longtake.engine.engine import Engine
 from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
@@ -187,9 +188,9 @@ class SubmitHandler:
 
     # -- settling ------------------------------------------------------------------------------------------------
 
-    def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle(self, tx: Transaction, engine: Engine, settlements: Sequence[Settlement]) -> None:
         """Write outcomes to the tasks."""
-        context, engine, tally = self._context, self._context.engine(), Tally()
+        context, tally = self._context, Tally()
         for one in sorted(settlements, key=lambda settlement: str(settlement.job.key)):
             task_id, name = str(one.job.key), one.job.args["provider"]
             if isinstance(one.outcome, Fail) and one.outcome.code == ID_REUSED:
@@ -200,7 +201,7 @@ class SubmitHandler:
                 case Started() as started:
                     start_task(tx, engine, context.providers[name], task_id, started, context.random)
                 case Unanswered(reason=reason):
-                    mark_lost(tx, context, context.providers[name], task_id, reason)
+                    mark_lost(tx, engine, context, context.providers[name], task_id, reason)
         tally.write(tx, context.providers)
 
 

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from longtake.adapters.net import HttpClient
     from longtake.adapters.storage import Storage
     from longtake.db import Database, Transaction
+    from longtake.engine.engine import Engine
     from longtake.engine.jobs import Job
 
 #: The most copies at once on all machines; each takes some 20 MB at most.
@@ -150,7 +151,7 @@ class Mirror:
 
     # -- in the transaction that ends the try --------------------------------------------------------------------
 
-    def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle(self, tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         """Write the results of the tries, sorted by asset so that two workers cannot deadlock."""
         for one in sorted(settlements, key=lambda settlement: str(settlement.job.args["asset"])):
             report = one.outcome.data if isinstance(one.outcome.data, MirrorReport) else None

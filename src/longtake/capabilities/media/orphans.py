@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from longtake.adapters.storage import ObjectFacts, Storage
     from longtake.clock import Clock
     from longtake.db import Database, Transaction
+    from longtake.engine.engine import Engine
 
 log = structlog.get_logger(__name__)
 
@@ -81,7 +82,7 @@ class Orphans:
             return Retry(error.code, error.message, memo=list(progress))
         return Done(data=progress)
 
-    def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle(self, tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         """Write the counts as an event, which `longtake jobs show` prints."""
         for one in settlements:
             if isinstance(one.outcome, Done):

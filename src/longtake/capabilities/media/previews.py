@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from longtake.adapters.decoder.pool import DecoderPool
     from longtake.adapters.storage import Storage
     from longtake.db import Database, Transaction
+    from longtake.engine.engine import Engine
 
 #: Few at once: nothing waits for previews.
 PREVIEW_LANE = Lane(PREVIEW, max_running=4)
@@ -85,7 +86,7 @@ class Previews:
             return retry_or_fail(job, error, WAITS)
         return Done(data=asset)
 
-    def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle(self, tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         """Write the results of the tries."""
         for one in sorted(settlements, key=lambda settlement: str(settlement.job.args["asset"])):
             # An end that only the engine saw (a crash, a time limit) brings no asset.

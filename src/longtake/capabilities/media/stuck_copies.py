@@ -6,7 +6,6 @@ sweep is for jobs that are gone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -50,9 +49,8 @@ _UNFINISHED = text(
 class StuckCopies:
     """Runs the sweeps."""
 
-    def __init__(self, database: Database, engine: Callable[[], Engine]) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._engine = engine
 
     def kind(self) -> JobKind:
         """Return the job kind."""
@@ -62,13 +60,12 @@ class StuckCopies:
         """Return when it runs."""
         return Schedule(SWEEP, SWEEP, every=EVERY_SECONDS)
 
-    async def run(self, _job: Job) -> Outcome:
+    async def run(self, job: Job) -> Outcome:
         """Fail stuck copies, then start copies and thumbnails that were never started."""
-        engine = self._engine()
-        if stuck := await self._database.run(fail_stuck, engine):
+        if stuck := await self._database.run(fail_stuck, job.engine):
             log.warning("copies were stuck", action="sweep", assets=len(stuck))
         for kind in (MIRROR, THUMBNAIL):
-            while await self._database.run(start_forgotten, engine, kind) == PAGE:
+            while await self._database.run(start_forgotten, job.engine, kind) == PAGE:
                 pass
         return Done()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -70,11 +70,8 @@ class ThumbnailReport:
 class Thumbnails:
     """Runs the jobs that make thumbnails."""
 
-    def __init__(
-        self, database: Database, engine: Callable[[], Engine], storage: Storage, maker: ThumbnailMaker
-    ) -> None:
+    def __init__(self, database: Database, storage: Storage, maker: ThumbnailMaker) -> None:
         self._database = database
-        self._engine = engine
         self._storage = storage
         self._maker = maker
 
@@ -135,7 +132,7 @@ class Thumbnails:
 
     # -- in the transaction that ends the try --------------------------------------------------------------------
 
-    def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle(self, tx: Transaction, engine: Engine, settlements: Sequence[Settlement]) -> None:
         """Write the results of the tries, sorted by asset so that two workers cannot deadlock."""
         for one in sorted(settlements, key=lambda settlement: str(settlement.job.args["asset"])):
             report = one.outcome.data if isinstance(one.outcome.data, ThumbnailReport) else None
@@ -146,19 +143,20 @@ class Thumbnails:
                 case Retry(code=code, message=message):
                     note_failed(tx, asset_id, f"{code}: {message}", state="pending")
                 case Fail(code=code, message=message):
-                    self._settle_end(tx, one.job, f"{code}: {message}", report)
+                    _settle_end(tx, engine, one.job, f"{code}: {message}", report)
                 case Cancelled(reason=reason):
                     note_failed(tx, asset_id, f"CANCELLED: {reason}", state="failed")
                 case _:
                     pass
 
-    def _settle_end(self, tx: Transaction, job: Job, error: str, report: ThumbnailReport | None) -> None:
-        """Give up, unless a copy has come that was not tried: it gets one more job, the last."""
-        asset_id: str = job.args["asset"]
-        copy_tried = bool(job.args.get("of_copy")) or (report is not None and report.asset.key is not None)
-        if give_up(tx, asset_id, error, copy_tried=copy_tried):
-            args = {"asset": asset_id, "of_copy": True}
-            self._engine().enqueue(tx, THUMBNAIL, args, key=asset_id, subject=asset_id, request_id=job.request_id)
+
+def _settle_end(tx: Transaction, engine: Engine, job: Job, error: str, report: ThumbnailReport | None) -> None:
+    """Give up, unless a copy has come that was not tried: it gets one more job, the last."""
+    asset_id: str = job.args["asset"]
+    copy_tried = bool(job.args.get("of_copy")) or (report is not None and report.asset.key is not None)
+    if give_up(tx, asset_id, error, copy_tried=copy_tried):
+        args = {"asset": asset_id, "of_copy": True}
+        engine.enqueue(tx, THUMBNAIL, args, key=asset_id, subject=asset_id, request_id=job.request_id)
 
 
 def _settle_report(tx: Transaction, report: ThumbnailReport, outcome: Done | Snooze) -> None:

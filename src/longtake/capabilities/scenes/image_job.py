@@ -32,6 +32,7 @@ from longtake.capabilities.scenes.tables import IMAGE, IS_LIVE, image_jobs, scen
 from longtake.clock import Clock
 from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW
+from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import Exponential, JobKind, Settlement
@@ -173,7 +174,7 @@ class ImageMaker:
 
     # -- settling ------------------------------------------------------------------------------------------------
 
-    def settle(self, tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    def settle(self, tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         """Write the outcomes, including those of the engine itself: time limits, crashes, spent attempts."""
         made: dict[str, FinishedImage] = {}
         ended: dict[str, EndedImage] = {}

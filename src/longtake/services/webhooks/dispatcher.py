@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +50,7 @@ Place = tuple[int, int]
 class Dispatcher:
     """Reads the log beside a worker. Several may run: one at a time holds the cursor, the others do nothing."""
 
-    def __init__(self, database: Database, engine: Callable[[], Engine]) -> None:
+    def __init__(self, database: Database, engine: Engine) -> None:
         self._database = database
         self._engine = engine
         self._wake = asyncio.Event()
@@ -81,7 +81,7 @@ class Dispatcher:
     async def round(self) -> None:
         """Read the log to its end."""
         while await self._database.read(has_news):
-            if not await self._database.run(dispatch, self._engine()):
+            if not await self._database.run(dispatch, self._engine):
                 return
 
 

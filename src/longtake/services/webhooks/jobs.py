@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from longtake.adapters.net import HttpClient, Response
     from longtake.clock import Clock
     from longtake.db import Database, Transaction
+    from longtake.engine.engine import Engine
     from longtake.engine.jobs import Job
     from longtake.services.vault.vault import Vault
 
@@ -182,7 +183,7 @@ def _status_error(status: int) -> str:
     return f"The server answered {status}; what counts as received is 200 to 299."
 
 
-def settle(tx: Transaction, settlements: Sequence[Settlement]) -> None:
+def settle(tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
     """Record the attempts, in the transaction that ends their jobs. Deliveries that have ended already stay as is."""
     _lock_endpoints(tx, settlements)
     delivered: set[str] = set()

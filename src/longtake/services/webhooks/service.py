@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ class Webhooks:
     """Creates and changes webhooks, and sends their deliveries again."""
 
     database: Database
-    engine: Callable[[], Engine]
+    engine: Engine
     client: HttpClient
     vault: Vault
     clock: Clock
@@ -52,11 +52,11 @@ class Webhooks:
     async def test(self, user_id: str, endpoint_id: str) -> dict[str, Any]:
         """Send a `webhook.test`; return the delivery."""
         moment = self.clock.now().isoformat(timespec="microseconds").replace("+00:00", "Z")
-        return await self.database.run(send_test, self.engine(), user_id, endpoint_id, moment)
+        return await self.database.run(send_test, self.engine, user_id, endpoint_id, moment)
 
     async def redeliver(self, user_id: str, endpoint_id: str, delivery_id: str) -> dict[str, Any]:
         """Attempt a delivery now; return it."""
-        return await self.database.run(redeliver, self.engine(), user_id, endpoint_id, delivery_id)
+        return await self.database.run(redeliver, self.engine, user_id, endpoint_id, delivery_id)
 
     def _check(self, texts: dict[str, Any]) -> None:
         if "description" in texts:
