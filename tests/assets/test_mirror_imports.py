@@ -42,7 +42,8 @@ async def test_v8_an_import_is_tried_after_2_5_and_10_minutes_and_then_failed_fo
     assert (asset.mirror_state, asset.mirror_attempts) == ("failed", 4)
     assert await stage.events(asset_id) == ["asset.failed", "test.lost"]
     [alert] = await stage.alerts()
-    assert (alert["severity"], alert["code"], alert["count"]) == ("CRITICAL", "RESULT_NOT_SAVED", 2)
+    assert (alert["severity"], alert["code"], alert["count"]) == ("WARNING", "RESULT_NOT_SAVED", 2)
+    assert alert["message"].startswith(f"The import {asset_id} could not be copied")
     clock.advance(86_400)
     await stage.sweep()
     assert await stage.claim() == []
@@ -55,7 +56,7 @@ async def test_v8_an_import_is_tried_after_2_5_and_10_minutes_and_then_failed_fo
     assert await stage.alerts() == []
 
 
-async def test_v8_the_third_failure_of_an_import_is_critical(stage: Stage, clock: StoppedClock) -> None:
+async def test_v8_the_third_failure_of_an_import_raises_an_alert(stage: Stage, clock: StoppedClock) -> None:
     asset_id = await stage.register(role="import", source_expires_in=None)
     for number in (1, 2, 3):
         assert isinstance(await stage.try_once(), Retry)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select, update
 
+from longtake.capabilities.media.mirror_retry import IMPORT
 from longtake.db.dialects import NOW, later, seconds_until
 from longtake.engine.events import append_event
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
@@ -88,12 +89,14 @@ def note_failure(tx: Transaction, asset_id: str, error: str, *, state: str = "pe
 
 
 def alert_not_saved(tx: Transaction, asset_id: str, error: str) -> None:
-    """Raise an alert: a file, perhaps a paid result, may be lost."""
+    """Raise an alert: CRITICAL for a paid result, WARNING for an import, whose owner chose the address."""
+    is_import = tx.execute(select(assets.c.role).where(assets.c.id == asset_id)).scalar() == IMPORT
     message = (
-        f"The result {asset_id} could not be copied to our storage: {error[:ERROR_LIMIT]}"
-        f" `longtake jobs list --subject {asset_id}` shows the tries."
+        f"The {'import' if is_import else 'result'} {asset_id} could not be copied to our storage:"
+        f" {error[:ERROR_LIMIT]} `longtake jobs list --subject {asset_id}` shows the tries."
     )
-    raise_alert(tx, Severity.CRITICAL, NOT_SAVED, message, subject=asset_id)
+    severity = Severity.WARNING if is_import else Severity.CRITICAL
+    raise_alert(tx, severity, NOT_SAVED, message, subject=asset_id)
 
 
 def announce_given_up(tx: Transaction, asset: Asset, state: str) -> None:
