@@ -64,6 +64,16 @@ async def test_v8_the_third_failure_of_an_import_raises_an_alert(stage: Stage, c
         clock.advance(await stage.wait_of(asset_id))
 
 
+async def test_an_import_whose_workers_died_is_a_warning_and_a_result_is_critical(stage: Stage) -> None:
+    stage.source.files["/result.png"] = PNG
+    for role, severity, expires in (("import", "WARNING", None), ("result", "CRITICAL", 600.0)):
+        asset_id = await stage.register(role=role, source_expires_in=expires)
+        [job] = await stage.claim()
+        assert await stage.settle(job, Fail("CRASHED", "Its worker died 3 time(s) while running it."))
+        [alert] = [one for one in await stage.alerts() if one["subject"] == asset_id]
+        assert (alert["severity"], alert["code"]) == (severity, "RESULT_NOT_SAVED")
+
+
 async def test_nobody_is_asked_for_another_address_of_an_import_and_its_own_is_tried_whatever_its_end(
     stage: Stage, clock: StoppedClock
 ) -> None:

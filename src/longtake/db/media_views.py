@@ -1,4 +1,4 @@
-"""Views of media for operators, in SQL's own words. Used by migration 0010 alone, as `media_triggers.py` is.
+"""Views of media for operators, in SQL's own words. Used by migration 0010, as `media_triggers.py` is.
 
 `migration_health` is one row about the last 24 hours, `stuck_videos` and `migration_failures` have a row for each
 file of any kind; their names are those that applications know already.
@@ -11,6 +11,10 @@ _FAILED = "mirror_state IN ('failed', 'expired')"
 #: A result that came as bytes was never copied, and says nothing about copies.
 _COPIED = "mirror_state = 'completed' AND mirror_attempts > 0"
 _SINCE = "coalesce(mirror_tried_at, completed_at, created_at)"
+
+
+#: Why a copy that lost its job failed; `%s` is the state in which it was stuck.
+STUCK_ERROR = "COPY_STUCK: The copy was stuck in the state %s."
 
 
 def _job(key: str) -> str:
@@ -65,7 +69,7 @@ FROM assets WHERE thumbnail_state = 'failed'"""
 
 
 #: Tries at once what is stuck and has no job, at most 50 at a time; returns how many.
-_FIX_STUCK = """
+_FIX_STUCK = f"""
 CREATE FUNCTION fix_stuck_pending_migrations() RETURNS integer LANGUAGE plpgsql
 SET search_path = public, pg_catalog AS $$
 DECLARE
@@ -77,7 +81,7 @@ DECLARE
 BEGIN
     -- Force starts a copy in any state of the row.
     UPDATE assets SET mirror_attempts = mirror_attempts + 1, mirror_tried_at = longtake_now(), force = true,
-        mirror_error = format('COPY_STUCK: The copy was stuck in the state %s.', mirror_state)
+        mirror_error = format('{STUCK_ERROR}', mirror_state)
     WHERE id = ANY (stuck);
     RETURN cardinality(stuck);
 END $$"""

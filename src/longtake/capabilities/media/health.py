@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Column, Integer, MetaData, Table, Text, func, literal, select, text, update
 from sqlalchemy.types import Float
 
-from longtake.capabilities.media.stuck_copies import MOST_STUCK, STUCK, STUCK_SECONDS
+from longtake.capabilities.media.stuck_copies import MOST_STUCK, STUCK_SECONDS
 from longtake.db.dialects import NOW, Identifier, Instant, later
+from longtake.db.media_views import STUCK_ERROR
 from longtake.services.assets import assets
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ def fix_stuck(tx: Transaction) -> list[str]:
     # Checked again in the UPDATE: of two concurrent fixes the second finds nothing.
     since = func.coalesce(assets.c.mirror_tried_at, assets.c.completed_at, assets.c.created_at)
     still = (assets.c.id.in_(list(tx.execute(lost).scalars())), since < later(-STUCK_SECONDS))
-    reason = literal(f"{STUCK}: The copy was stuck in the state ") + assets.c.mirror_state + "."
+    before, after = map(literal, STUCK_ERROR.split("%s"))
+    reason = before + assets.c.mirror_state + after
     changed = {"mirror_attempts": assets.c.mirror_attempts + 1, "mirror_tried_at": NOW, "mirror_error": reason}
     fixed = tx.execute(update(assets).where(*still).values(**changed, force=True).returning(assets.c.id)).scalars()
     tx.signal("jobs")

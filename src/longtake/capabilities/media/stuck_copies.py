@@ -14,6 +14,7 @@ from sqlalchemy import Row, Text, cast, exists, func, select, text
 from longtake.capabilities.media.mirror_retry import IMPORT, import_wait, needs_alert
 from longtake.capabilities.media.mirror_store import alert_not_saved, announce_given_up, note_failure
 from longtake.db.dialects import later
+from longtake.db.media_views import STUCK_ERROR
 from longtake.engine.jobs import JobRequest, Priority
 from longtake.engine.kinds import JobKind
 from longtake.engine.outcomes import Done
@@ -37,7 +38,6 @@ EVERY_SECONDS = 300.0
 STUCK_SECONDS = 600.0
 MOST_STUCK = 50
 PAGE = 500
-STUCK = "COPY_STUCK"
 UNDER_WAY = ("pending", "downloading", "uploading")
 #: Word for word the condition of the index `assets_unfinished`: otherwise SQLite does not use it.
 _UNFINISHED = text(
@@ -94,7 +94,7 @@ def start_forgotten(tx: Transaction, engine: Engine, kind: str) -> int:
 
 def _fail(tx: Transaction, engine: Engine, row: Row[Any]) -> None:
     failures = row.mirror_attempts + 1
-    error = f"{STUCK}: The copy was {row.mirror_state} for over {STUCK_SECONDS / 60:g} min without a job."
+    error = STUCK_ERROR % row.mirror_state
     # A paid result is never given up here: only a copy that has asked the provider can tell that it is lost.
     is_import = row.role == IMPORT
     wait = import_wait(failures) if is_import else 0.0
