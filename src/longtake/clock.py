@@ -1,10 +1,10 @@
-"""Clocks, passed in wherever time matters so that tests control it, and identifiers."""
+"""Clocks, passed in wherever time matters so that tests control it; timestamps and identifiers."""
 
 import os
 import time
 import uuid
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Protocol, overload
 
 
 class Clock(Protocol):
@@ -27,6 +27,15 @@ class SystemClock:
     def monotonic(self) -> float:
         """Return the machine's monotonic clock."""
         return time.monotonic()
+
+
+@overload
+def iso_timestamp(moment: datetime, timespec: str = "auto") -> str: ...
+@overload
+def iso_timestamp(moment: datetime | None, timespec: str = "auto") -> str | None: ...
+def iso_timestamp(moment: datetime | None, timespec: str = "auto") -> str | None:
+    """Return a time as the API writes it, in UTC with a `Z` at the end; None stays None."""
+    return None if moment is None else moment.astimezone(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def new_id() -> str:

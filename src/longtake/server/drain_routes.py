@@ -10,13 +10,13 @@ import structlog
 from fastapi import APIRouter, Header, Request
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from longtake.clock import iso_timestamp
 from longtake.engine.drain import DrainResult, drain
 from longtake.engine.engine import Engine
 from longtake.errors import InternalSecretRefused, NotFound, TooManyProcessings
 from longtake.http.problem_schema import BODY, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.services.accounts.authenticator import Authenticator
-from longtake.services.assets.schemas import moment
 from longtake.services.webhooks.dispatcher import Dispatcher, has_news
 
 log = structlog.get_logger(__name__)
@@ -133,7 +133,7 @@ def build_routes(processing: Processing) -> APIRouter:
             given_back=done.given_back,
             waiting=done.waiting,
             seconds=took,
-            next_due_at=moment(done.next_due_at),
+            next_due_at=iso_timestamp(done.next_due_at),
         )
 
     return router

@@ -12,9 +12,9 @@ from fastapi import APIRouter, Depends, Response
 from sqlalchemy import select
 
 from longtake.capabilities.generation.queries import PENDING_LIMIT, TaskFilter, list_tasks, unfinished_tasks
-from longtake.capabilities.generation.schemas import moment
 from longtake.capabilities.generation.service import Generation
 from longtake.capabilities.generation.tables import Task
+from longtake.clock import iso_timestamp
 from longtake.db import Transaction
 from longtake.db.dialects import NOW
 from longtake.http.paging import Cursor, write_cursor
@@ -91,7 +91,7 @@ async def show_snapshot(generation: Generation, found: Snapshot, begun: Beginnin
     following = found.more_conversations
     return {
         "cursor": begun.cursor,
-        "at": moment(begun.at),
+        "at": iso_timestamp(begun.at),
         "user_id": user_id,
         "tasks": await generation.show_with(found.unfinished[:PENDING_LIMIT], {}),
         "tasks_more": len(found.unfinished) > PENDING_LIMIT,
@@ -100,7 +100,7 @@ async def show_snapshot(generation: Generation, found: Snapshot, begun: Beginnin
         "conversations_next": None if following is None else write_cursor(following),
         "unread": found.unread,
         "credits": {"available": found.credits.available, "held": found.credits.held},
-        "server_time": moment(begun.at),
+        "server_time": iso_timestamp(begun.at),
     }
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from longtake.capabilities.catalogue.queries import PosterState, TmdbState
-from longtake.services.assets.schemas import moment
+from longtake.clock import iso_timestamp
 
 if TYPE_CHECKING:
     from sqlalchemy import Row
@@ -241,16 +241,21 @@ def show_title(row: Row[Any]) -> dict[str, Any]:
     """Return a title as responses hold it."""
     error = None
     if row.error_code is not None:
-        error = {"of": row.error_of, "code": row.error_code, "message": row.error, "at": moment(row.error_at)}
+        error = {
+            "of": row.error_of,
+            "code": row.error_code,
+            "message": row.error,
+            "at": iso_timestamp(row.error_at),
+        }
     return {
         **{name: getattr(row, name) for name in _COPIED},
-        **{name: moment(getattr(row, name)) for name in _TIMES},
+        **{name: iso_timestamp(getattr(row, name)) for name in _TIMES},
         "poster_state": _poster_state(row),
         "poster_width": row.width,
         "poster_height": row.height,
-        "poster_checked_at": moment(row.checked_at),
+        "poster_checked_at": iso_timestamp(row.checked_at),
         "tmdb_state": _tmdb_state(row),
-        "tmdb_next_look_up_at": moment(row.tmdb_due_at),
+        "tmdb_next_look_up_at": iso_timestamp(row.tmdb_due_at),
         "tmdb_candidates": row.tmdb_candidates or [],
         "error": error,
     }
@@ -260,7 +265,10 @@ def show_status(status: dict[str, Any], *, tmdb_configured: bool) -> dict[str, A
     """Return the status as responses hold it."""
     rows = status.pop("schedules")
     times = {
-        name.partition(".")[2]: {"last_at": moment(row.last_at), "next_at": None if row.paused else moment(row.next_at)}
+        name.partition(".")[2]: {
+            "last_at": iso_timestamp(row.last_at),
+            "next_at": None if row.paused else iso_timestamp(row.next_at),
+        }
         for name, row in sorted(rows.items())
     }
     return {**status, "tmdb_configured": tmdb_configured, "schedules": times}

@@ -15,9 +15,9 @@ from longtake.adapters.providers.provider import Provider
 from longtake.adapters.providers.trouble import Breaker, Trouble, trouble_words, wait_out
 from longtake.adapters.storage import Storage
 from longtake.capabilities.generation.models import Model
-from longtake.capabilities.generation.schemas import moment
 from longtake.capabilities.generation.tables import UNFINISHED, tasks
 from longtake.capabilities.generation.tasks import Started, Successful, Unsuccessful, end_tasks
+from longtake.clock import iso_timestamp
 from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW, Json
 from longtake.engine.events import append_events
@@ -115,6 +115,6 @@ def _event_data(row: Row[Any], trouble: Trouble) -> dict[str, Any]:
     retry = None
     if trouble.attempt is not None:
         at = row.now + timedelta(seconds=trouble.seconds)
-        retry = {"attempt": trouble.attempt, "of": None, "at": moment(at)}
+        retry = {"attempt": trouble.attempt, "of": None, "at": iso_timestamp(at)}
     words = {"code": trouble.code, "message": trouble_words(trouble.code)}
     return {"status": row.status, "trouble": words, "retry": retry}

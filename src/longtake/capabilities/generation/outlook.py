@@ -16,9 +16,9 @@ from sqlalchemy import Row, literal_column, select
 from longtake.adapters.providers.trouble import trouble_words
 from longtake.capabilities.generation.estimates import NONE_YET, Estimate, Estimates
 from longtake.capabilities.generation.progress import progress
-from longtake.capabilities.generation.schemas import Outlook, moment
+from longtake.capabilities.generation.schemas import Outlook
 from longtake.capabilities.generation.tables import POLL, SUBMIT, Task
-from longtake.clock import Clock
+from longtake.clock import Clock, iso_timestamp
 from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW
 from longtake.engine.tables import jobs
@@ -109,7 +109,7 @@ def _retry(job: Row[Any]) -> dict[str, Any] | None:
     code = str(job.error.get("code", ""))
     # Trouble with a provider is waited out until the task's deadline; only our own failures have a last attempt.
     failures, most = ((job.memo or {}).get("trouble", 1), None) if not job.attempt else (job.attempt, job.max_attempts)
-    at = moment(job.due_at)
+    at = iso_timestamp(job.due_at)
     return {"attempt": failures + 1, "of": most, "at": at, "code": code, "message": trouble_words(code)}
 
 

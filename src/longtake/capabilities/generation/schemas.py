@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
@@ -14,6 +13,7 @@ from longtake.adapters.providers.trouble import trouble_words
 from longtake.capabilities.generation.estimates import Estimate
 from longtake.capabilities.generation.models import Model
 from longtake.capabilities.generation.tables import Task
+from longtake.clock import iso_timestamp
 from longtake.services.assets.schemas import ASSET_EXAMPLE, AssetView
 
 STATUS = Literal["pending", "running", "completed", "failed", "cancelled"]
@@ -286,11 +286,11 @@ def show_task(task: Task, results: Sequence[Mapping[str, Any]] = (), outlook: Ou
         "error": {"code": task.fail_code, "message": task.error} if task.fail_code else None,
         "credits": {"price": task.price, "refunded": task.credits_refunded, "state": _credit_state(task)},
         "poll_count": task.poll_count,
-        "last_polled_at": moment(task.last_polled_at),
-        "created_at": moment(task.created_at),
-        "started_at": moment(task.started_at),
-        "deadline_at": moment(task.deadline_at),
-        "ended_at": moment(task.ended_at),
+        "last_polled_at": iso_timestamp(task.last_polled_at),
+        "created_at": iso_timestamp(task.created_at),
+        "started_at": iso_timestamp(task.started_at),
+        "deadline_at": iso_timestamp(task.deadline_at),
+        "ended_at": iso_timestamp(task.ended_at),
         "retry_of": task.retry_of,
         "request_id": task.request_id,
         "urls": {"self": f"/v1/tasks/{task.id}", "cancel": f"/v1/tasks/{task.id}/cancel"},
@@ -316,11 +316,6 @@ def show_model(model: Model, available: bool, lane: str, estimate: Estimate) -> 
         },
         "estimate": estimate,
     }
-
-
-def moment(value: datetime | None) -> str | None:
-    """Return a time in ISO 8601, as callers read it."""
-    return None if value is None else value.isoformat().replace("+00:00", "Z")
 
 
 def _trouble(task: Task) -> dict[str, Any] | None:

@@ -17,7 +17,6 @@ from sqlalchemy import Double, Integer, Text, bindparam, func, insert, null, sel
 from longtake.adapters.providers.provider import Provider
 from longtake.capabilities.generation.intervals import first_poll
 from longtake.capabilities.generation.queries import get_task
-from longtake.capabilities.generation.schemas import moment
 from longtake.capabilities.generation.submissions import was_reported
 from longtake.capabilities.generation.tables import (
     IS_UNFINISHED,
@@ -30,7 +29,7 @@ from longtake.capabilities.generation.tables import (
     tasks,
 )
 from longtake.capabilities.generation.validation import CheckedRequest
-from longtake.clock import new_id
+from longtake.clock import iso_timestamp, new_id
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, Identifier, later
 from longtake.db.prepared import Prepared
@@ -225,7 +224,7 @@ def start_task(
     if not rows:
         return False
     [row] = rows
-    data = {"status": "running", "started_at": moment(row.started_at)}
+    data = {"status": "running", "started_at": iso_timestamp(row.started_at)}
     append_event(tx, "task.running", subject=task_id, user_id=row.user_id, data=data)
     # A statement of its own, after the row is locked: the update may have waited for a callback's transaction, and
     # would not see what that wrote.

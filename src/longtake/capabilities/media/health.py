@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from sqlalchemy import Column, Integer, MetaData, Table, Text, func, literal, se
 from sqlalchemy.types import Float
 
 from longtake.capabilities.media.stuck_copies import MOST_STUCK, STUCK_SECONDS
+from longtake.clock import iso_timestamp
 from longtake.db.dialects import NOW, Identifier, Instant, later
 from longtake.db.media_views import STUCK_ERROR
 from longtake.services.assets import assets
@@ -124,4 +126,4 @@ def _rows(tx: Transaction, wanted: Select[Any]) -> list[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    return value.isoformat().replace("+00:00", "Z") if hasattr(value, "isoformat") else value
+    return iso_timestamp(value) if isinstance(value, datetime) else value

@@ -15,12 +15,12 @@ from sqlalchemy import select, update
 from longtake.adapters.providers.trouble import trouble_words
 from longtake.capabilities.scenes.queries import ImageJob, Run, job_from, lock_runs
 from longtake.capabilities.scenes.tables import IMAGE, LIVE, image_jobs
+from longtake.clock import iso_timestamp
 from longtake.db import Transaction
 from longtake.db.dialects import NOW
 from longtake.engine.events import append_events
 from longtake.engine.tables import jobs
 from longtake.services.assets import NewAsset, register_assets
-from longtake.services.assets.schemas import moment
 from longtake.services.credits import end_holds
 
 ERROR_LIMIT = 500
@@ -110,7 +110,7 @@ def return_images(tx: Transaction, returned: Mapping[str, ReturnedImage]) -> Non
             change |= {"error_code": one.code, "error": one.message, "retry_at": retry_at.get(image_id)}
         for job in _change(tx, image_id, change):
             if one.code is not None:
-                again = {"max_attempts": job.max_attempts, "retry_at": moment(job.retry_at)}
+                again = {"max_attempts": job.max_attempts, "retry_at": iso_timestamp(job.retry_at)}
                 events.append(("scene.retrying", job.run_id, job.user_id, _about(job, "queued") | again))
     append_events(tx, events)
 

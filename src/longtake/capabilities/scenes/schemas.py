@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from longtake.capabilities.scenes.endings import image_message
 from longtake.capabilities.scenes.outlook import NOTHING, HeldBack, RunOutlook
 from longtake.capabilities.scenes.queries import Run, Scene
+from longtake.clock import iso_timestamp
 from longtake.services.assets import Addresses, Asset
-from longtake.services.assets.schemas import moment
 
 RUN_ID = "019a8f6e-9c11-7a52-b0de-71c3a4f5e680"
 ASSET_ID = "019a8f6f-0d37-7e09-a1c4-2b6f0c9d8e71"
@@ -210,7 +210,7 @@ def show_run(run: Run, images: Images, outlook: RunOutlook = NOTHING) -> dict[st
         **show_summary(run, outlook),
         "parameters": run.parameters,
         "scenes": shown,
-        "estimated_end_at": moment(outlook.ends.get(run.id)),
+        "estimated_end_at": iso_timestamp(outlook.ends.get(run.id)),
         "held_back": _show_held_back(outlook.held_back.get(run.id)),
         "request_id": run.request_id,
     }
@@ -223,8 +223,8 @@ def show_summary(run: Run, outlook: RunOutlook = NOTHING) -> dict[str, Any]:
         "title": run.title,
         "model": run.model,
         "status": run.status,
-        "created_at": moment(run.created_at),
-        "cancelled_at": moment(run.cancelled_at),
+        "created_at": iso_timestamp(run.created_at),
+        "cancelled_at": iso_timestamp(run.cancelled_at),
         "total": _total(run, outlook),
         "credits": _credits(run),
     }
@@ -245,14 +245,14 @@ def _show_scene(run: Run, scene: Scene, images: Images, outlook: RunOutlook) -> 
         "attempt": 0 if job is None else job.attempt,
         "max_attempts": None if job is None else job.max_attempts,
         "reason": None if job is None or job.error_code is None else {"code": job.error_code, "message": job.error},
-        "retry_at": None if job is None else moment(job.retry_at),
+        "retry_at": None if job is None else iso_timestamp(job.retry_at),
         "image_url": addresses and addresses.url,
         "thumbnail_url": addresses and addresses.thumbnail_url,
         "placeholder": asset and asset.placeholder,
         "asset_id": asset and asset.id,
-        "queued_at": None if job is None else moment(job.queued_at),
-        "started_at": None if job is None else moment(job.started_at),
-        "ended_at": None if job is None else moment(job.completed_at),
+        "queued_at": None if job is None else iso_timestamp(job.queued_at),
+        "started_at": None if job is None else iso_timestamp(job.started_at),
+        "ended_at": None if job is None else iso_timestamp(job.completed_at),
     }
 
 
@@ -274,4 +274,4 @@ def _credits(run: Run) -> dict[str, int]:
 def _show_held_back(held: HeldBack | None) -> dict[str, Any] | None:
     if held is None:
         return None
-    return {"code": held.code, "message": image_message(held.code), "until": moment(held.until)}
+    return {"code": held.code, "message": image_message(held.code), "until": iso_timestamp(held.until)}

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from longtake.clock import iso_timestamp
+
 if TYPE_CHECKING:
     from longtake.services.assets.links import Addresses
     from longtake.services.assets.tables import Asset
@@ -100,16 +102,11 @@ def show_asset(asset: Asset, addresses: Addresses | None) -> dict[str, Any]:
         "thumbnail_url": addresses and addresses.thumbnail_url,
         "placeholder": asset.placeholder,
         "preview_url": addresses and addresses.preview_url,
-        "created_at": moment(asset.created_at),
-        "saved_at": moment(asset.mirrored_at),
+        "created_at": iso_timestamp(asset.created_at),
+        "saved_at": iso_timestamp(asset.mirrored_at),
     }
 
 
 def _code(error: str | None) -> str | None:
     """Return only the code of an error: its sentence may name internals."""
     return (error or "").partition(":")[0] or None
-
-
-def moment(value: datetime | None) -> str | None:
-    """Return a time in ISO 8601, as callers read it."""
-    return None if value is None else value.isoformat().replace("+00:00", "Z")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
+from longtake.clock import iso_timestamp
 from longtake.services.live.event_log import Cursor, write_cursor
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def encode_event(event: Event) -> EncodedEvent:
     shown = {
         "cursor": cursor,
         "type": event.type,
-        "at": event.at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        "at": iso_timestamp(event.at, "microseconds"),
         "subject": event.subject,
         "data": event.data,
     }

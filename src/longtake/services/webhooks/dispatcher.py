@@ -18,7 +18,7 @@ import structlog
 from sqlalchemy import select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from longtake.clock import new_id
+from longtake.clock import iso_timestamp, new_id
 from longtake.db.dialects import NOW, SQLITE
 from longtake.engine.events import TOPIC, Event, is_held_up, read_events
 from longtake.engine.jobs import JobRequest
@@ -205,6 +205,6 @@ def _endpoints_of(tx: Transaction, users: set[str]) -> dict[str, list[Row[Any]]]
 
 
 def _payload(event: Event) -> dict[str, Any]:
-    moment = event.at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    moment = iso_timestamp(event.at, "microseconds")
     data = {**(event.data or {}), "id": event.subject, "cursor": event.place}
     return {"type": event.type, "timestamp": moment, "data": data}

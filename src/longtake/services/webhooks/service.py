@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from longtake.clock import new_id
+from longtake.clock import iso_timestamp, new_id
 from longtake.plain_text import check_plain_text
 from longtake.services.webhooks.deliveries import redeliver, send_test
 from longtake.services.webhooks.endpoints import NewEndpoint, change_endpoint, create_endpoint, rotate_secret
@@ -51,7 +51,7 @@ class Webhooks:
 
     async def test(self, user_id: str, endpoint_id: str) -> dict[str, Any]:
         """Send a `webhook.test`; return the delivery."""
-        moment = self.clock.now().isoformat(timespec="microseconds").replace("+00:00", "Z")
+        moment = iso_timestamp(self.clock.now(), "microseconds")
         return await self.database.run(send_test, self.engine, user_id, endpoint_id, moment)
 
     async def redeliver(self, user_id: str, endpoint_id: str, delivery_id: str) -> dict[str, Any]:
