@@ -110,7 +110,7 @@ async def test_v8_after_the_first_try_and_three_more_it_is_failed_for_good_and_r
         await stage.sweep()
         asset = await stage.asset(asset_id)
         assert (asset.mirror_state, asset.mirror_attempts) == ("failed", number)
-        assert [alert["severity"] for alert in await stage.alerts()] == ["CRITICAL"] * (number >= 3)
+        assert [alert["severity"] for alert in await stage.alerts()] == ["WARNING"] * (number >= 3)
         if wait is not None:
             assert await stage.wait_of(asset_id) == wait
     assert await stage.database.read(live_jobs) == {}
