@@ -102,6 +102,16 @@ async def test_of_a_busy_day_the_newest_are_counted(studio: Studio, monkeypatch:
     assert (found["types"][0]["success_rate"], found["counted"], found["counted_is_more"]) == (1.0, 10, True)
 
 
+async def test_exactly_as_many_as_are_counted_are_all(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "ENDED_LIMIT", 10)
+    now = studio.clock.now()
+    await fill(studio, [a_task("completed", now - timedelta(hours=1)) for _ in range(10)])
+    await fill(studio, [a_task("completed", now - timedelta(hours=25))])
+    found = await look(studio)
+    assert (found["counted"], found["counted_is_more"]) == (10, False)
+    assert (await look(studio, 48))["counted_is_more"] is True
+
+
 async def test_operators_ask_for_figures_of_as_many_hours_as_they_like(studio: Studio) -> None:
     await fill(studio, [a_task("completed", studio.clock.now() - timedelta(hours=3))])
     for hours, completed in ((2, 0), (4, 1)):

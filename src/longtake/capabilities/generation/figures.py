@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Float, Row, func, literal, literal_column, select
+from sqlalchemy import Column, ColumnElement, Float, Row, Select, func, literal, literal_column, select
 
 from longtake.capabilities.generation.tables import IS_UNFINISHED, tasks
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, POSTGRESQL, later, seconds_between
 
-#: EndedTasks tasks that are counted, newest first; more would not make a rate more exact.
+#: Ended tasks that are counted, newest first; more would not make a rate more exact.
 ENDED_LIMIT = 10_000
 TYPES = ("image", "video")
 SUCCESS_TARGET = 0.95
@@ -37,7 +37,7 @@ IS_RUNNING: ColumnElement[bool] = literal_column("tasks.status = 'running'")
 
 @dataclass
 class EndedTasks:
-    """EndedTasks tasks of one type: their number by status, and the completed ones by their duration in steps."""
+    """Ended tasks of one type: their number by status, and the completed ones by their duration in steps."""
 
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("completed", "failed", "cancelled"), 0))
     seconds: float = 0.0
@@ -90,13 +90,7 @@ def read_ended(tx: Transaction, hours: float) -> dict[str, EndedTasks]:
     """Return the tasks that ended in the last hours, by type; one pass over an index that covers it."""
     by_index(tx)
     taken = seconds_between(BEGUN, tasks.c.ended_at)
-    newest = (
-        select(tasks.c.type, tasks.c.status, taken.label("seconds"))
-        .where(tasks.c.ended_at > later(literal(-3600.0 * hours, Float)))
-        .order_by(tasks.c.ended_at.desc())
-        .limit(ENDED_LIMIT)
-        .subquery()
-    )
+    newest = _newest_ended(hours, tasks.c.type, tasks.c.status, taken.label("seconds")).limit(ENDED_LIMIT).subquery()
     step = func.round(newest.c.seconds * STEPS_A_SECOND).label("step")
     groups = select(
         newest.c.type, newest.c.status, step, func.count().label("number"), func.sum(newest.c.seconds).label("seconds")
@@ -107,17 +101,23 @@ def read_ended(tx: Transaction, hours: float) -> dict[str, EndedTasks]:
     return {name: ended[name] for name in TYPES}
 
 
+def _newest_ended(hours: float, *columns: ColumnElement[Any]) -> Select[Any]:
+    since = later(literal(-3600.0 * hours, Float))
+    return select(*columns).where(tasks.c.ended_at > since).order_by(tasks.c.ended_at.desc())
+
+
 def generation_figures(tx: Transaction, hours: float) -> dict[str, Any]:
     """Return the figures with their targets; `met` is null when there is nothing to judge yet."""
     ended = read_ended(tx, hours)
     counted = sum(sum(one.counts.values()) for one in ended.values())
+    uncounted = _newest_ended(hours, tasks.c.ended_at).offset(ENDED_LIMIT).limit(1)
     return {
         "hours": hours,
         "types": [_show(name, one) for name, one in ended.items()],
         "poll_delay": _poll_delay(tx),
         "unfinished": _unfinished(tx),
         "counted": counted,
-        "counted_is_more": counted >= ENDED_LIMIT,
+        "counted_is_more": counted >= ENDED_LIMIT and tx.execute(uncounted).first() is not None,
     }
 
 
