@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -23,20 +22,10 @@ log = structlog.get_logger(__name__)
 REST_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class CallbackTask:
-    """The task that a callback's reference names."""
-
-    task_id: str
-    status: str
-    provider_task_id: str | None
-
-
-def find_callback_task(tx: Transaction, provider: str, reference: str) -> CallbackTask | None:
-    """Return the task that the reference belongs to."""
+def find_callback_task(tx: Transaction, provider: str, reference: str) -> str | None:
+    """Return the id of the task that the reference belongs to."""
     ours = (tasks.c.reference == reference, tasks.c.provider == provider)
-    row = tx.execute(select(tasks.c.id, tasks.c.status, tasks.c.provider_task_id).where(*ours)).first()
-    return None if row is None else CallbackTask(row.id, row.status, row.provider_task_id)
+    return tx.execute(select(tasks.c.id).where(*ours)).scalar()
 
 
 def take_hint(tx: Transaction, engine: Engine, provider: Provider, task_id: str, provider_task_id: str) -> str:

@@ -136,18 +136,18 @@ class Generation:
     async def callback(self, provider_name: str, reference: str, body: Any, headers: Mapping[str, str]) -> None:
         """Act on a provider's callback. A caller without a task's reference learns nothing, not even what exists."""
         provider = self.providers.get(provider_name)
-        found = None
+        task_id = None
         # Do not search for text that we never made; a database may not even accept it.
         if provider is not None and _REFERENCE.fullmatch(reference):
-            found = await self.database.read(find_callback_task, provider_name, reference)
-        if provider is None or found is None:
+            task_id = await self.database.read(find_callback_task, provider_name, reference)
+        if provider is None or task_id is None:
             raise NotFound("No task expects this callback.")
         provider_task_id = provider.callback_task_id(body)
         if provider_task_id is None or not provider.verify_callback(headers, provider_task_id):
-            log_hint(provider_name, found.task_id, "not believed")
+            log_hint(provider_name, task_id, "not believed")
             return
-        done = await self.database.run(take_hint, self.engine, provider, found.task_id, provider_task_id)
-        log_hint(provider_name, found.task_id, done)
+        done = await self.database.run(take_hint, self.engine, provider, task_id, provider_task_id)
+        log_hint(provider_name, task_id, done)
 
     async def models(self) -> list[dict[str, Any]]:
         """Return every model with its limits, price and usual duration."""
