@@ -14,6 +14,7 @@ from longtake import Database, open_database
 from longtake.cli.main import app
 from longtake.engine.engine import DEFAULT_LANE
 from longtake.errors import LongtakeError
+from longtake.http.idempotency import KEPT_SECONDS
 from longtake.http.problems import HTTP_PROBLEMS, error_response
 from longtake.server.application import Application
 from longtake.server.operator import ACTIONS
@@ -130,9 +131,13 @@ def test_every_error_is_explained_with_its_status_and_exit_code() -> None:
 
 def test_every_problem_of_http_is_explained() -> None:
     table = rows(section(page("errors.md"), "Only over HTTP"))
-    assert {code: int(cells[1]) for code, cells in table.items()} == {
-        code: status for code, (status, _title) in HTTP_PROBLEMS.items()
-    }
+    assert {code: int(cells[1]) for code, cells in table.items()} == HTTP_PROBLEMS
+
+
+def test_the_documents_say_how_long_idempotency_keys_are_kept() -> None:
+    kept = f"{KEPT_SECONDS / 3600:g} hours."
+    assert f"Longtake keeps it for {kept}" in page("http.md")
+    assert f"is kept for {kept}" in page("generation.md")
 
 
 def test_every_code_in_the_source_is_explained() -> None:
