@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonschema_rs
+import orjson
 import pytest
 
-from longtake.errors import LongtakeError
-from longtake.http.problem_schema import BODY, CALLER, PROBLEMS
-from longtake.http.problems import HTTP_PROBLEMS, error_response
+from longtake.errors import errors_by_code
+from longtake.http.problem_schema import BODY, CALLER, PROBLEMS, example
+from longtake.http.problems import HTTP_PROBLEMS, HttpProblem, error_response
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,16 +126,15 @@ def test_nothing_of_fastapis_own_form_of_errors_is_left(document: dict[str, Any]
 
 
 def test_described_problems_have_the_status_they_are_answered_with() -> None:
-    def family(kind: type[LongtakeError]) -> Iterator[type[LongtakeError]]:
-        yield kind
-        for child in kind.__subclasses__():
-            yield from family(child)
-
-    answered = {code: status for code, (status, _title) in HTTP_PROBLEMS.items()}
-    answered |= {kind.code: error_response(kind("x.")).status_code for kind in family(LongtakeError)}
-    described = {code: status for code, (status, _sentence) in PROBLEMS.items()}
-    assert described == {code: answered[code] for code in PROBLEMS}
-    assert all(re.search(r"[.]$", sentence) for _status, sentence in PROBLEMS.values())
+    answered = {code: HttpProblem(code, "x.").response() for code in HTTP_PROBLEMS}
+    answered |= {code: error_response(kind("x.")) for code, kind in errors_by_code().items()}
+    for code, sentence in PROBLEMS.items():
+        body = orjson.loads(answered[code].body)
+        assert {name: example(code)[name] for name in ("status", "title", "code")} == {
+            name: body[name] for name in ("status", "title", "code")
+        }
+        assert answered[code].status_code == body["status"]
+        assert sentence.endswith(".")
 
 
 def documented() -> dict[str, str]:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from longtake import errors
 from longtake.db.ownership import FileOwnership
 from longtake.db.urls import is_sqlite, postgresql_url, sqlite_path
-from longtake.errors import DatabaseOwned, LongtakeError, ServerUnreachable
+from longtake.errors import DatabaseOwned, LongtakeError, ServerUnreachable, errors_by_code
 from longtake.server.file_owner import COMMAND, MIGRATION, PATIENCE_SECONDS, PAUSE_SECONDS, take_for_command
 from longtake.server.server_file import ServerFile, server_of_database
 from longtake.settings import Settings, load_settings
@@ -148,13 +148,8 @@ def _parse(server: ServerFile, body: bytes) -> dict[str, Any]:
 def error_of(problem: Mapping[str, Any]) -> LongtakeError:
     """Return a server's problem document as the error that it was there."""
     code, message = str(problem.get("code", "")), str(problem.get("detail", "The server refused."))
-    known = {kind.code: kind for kind in _family(LongtakeError)}
-    kind = known.get(code, errors.ServerError)
+    kind = errors_by_code().get(code, errors.ServerError)
     error = kind(message, hint=str(problem.get("hint", "")))
     # A problem that only HTTP knows keeps its own code.
     error.code = code or kind.code
     return error
-
-
-def _family(kind: type[LongtakeError]) -> list[type[LongtakeError]]:
-    return [kind, *(member for child in kind.__subclasses__() for member in _family(child))]

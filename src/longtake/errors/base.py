@@ -15,3 +15,14 @@ class LongtakeError(Exception):
         self.hint = self.default_hint if hint is None else hint
         #: What a program may want to know besides the sentence: a balance, a price, a limit.
         self.facts = facts
+
+
+def errors_by_code() -> dict[str, type[LongtakeError]]:
+    """Return every class of errors that is loaded, by its code."""
+    found: dict[str, type[LongtakeError]] = {}
+    waiting = [LongtakeError]
+    while waiting:
+        kind = waiting.pop()
+        found.setdefault(kind.code, kind)
+        waiting += kind.__subclasses__()
+    return found

@@ -4,61 +4,62 @@
 """
 
 from collections import defaultdict
-from http import HTTPStatus
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from longtake.http.problems import TITLES, status_of_code
+
 MEDIA_TYPE = "application/problem+json"
 _ID = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
 
-#: The status of each code that a route can answer with, and an example of its `detail`.
-PROBLEMS: dict[str, tuple[int, str]] = {
-    "JSON_INVALID": (400, "The body is not JSON: Expecting value at character 12."),
-    "UNAUTHORIZED": (401, "This request needs a token or an API key."),
-    "INTERNAL_SECRET_REFUSED": (401, "X-Internal-Secret is not the secret of this server."),
-    "INSUFFICIENT_CREDITS": (402, "This costs 30 credits; 12 are available."),
-    "FORBIDDEN": (403, "This request needs the scope 'generate', which your token or key does not have."),
-    "LINK_INVALID": (403, "This link has expired."),
-    "NOT_FOUND": (404, f"There is no task {_ID}."),
-    "ACTION_UNKNOWN": (404, "There is no action 'jobs.lst'."),
-    "STATE_CONFLICT": (409, f"The task {_ID} is already completed and cannot be cancelled."),
-    "IDEMPOTENCY_KEY_IN_USE": (409, "The first request with this Idempotency-Key is still running."),
-    "ASSET_GONE": (410, f"The file of the asset {_ID} is missing from the storage."),
-    "BODY_TOO_LARGE": (413, "The body is larger than 1,000,000 bytes."),
-    "OBJECT_TOO_LARGE": (413, "The file has more than 20,000,000 bytes."),
-    "CONTENT_TYPE_UNSUPPORTED": (415, "The body must be JSON."),
-    "HOST_UNKNOWN": (421, "The Host header does not name this server."),
-    "REQUEST_INVALID": (422, "prompt is missing."),
-    "ADDRESS_REFUSED": (422, "10.0.0.8 is at 10.0.0.8, which is not an address of the public internet."),
-    "ACTION_ARGUMENT_INVALID": (422, "limit: must be at most 500."),
-    "AMOUNT_INVALID": (422, "The amount must be 1 to 1,000,000,000,000 credits."),
-    "CURSOR_INVALID": (422, "Invalid cursor in before. Pass back `next` unchanged."),
-    "DEFINITION_INVALID": (422, "burst needs rate_count and rate_seconds."),
-    "IDEMPOTENCY_KEY_INVALID": (422, "An Idempotency-Key must have 1 to 255 visible ASCII characters."),
-    "IDEMPOTENCY_KEY_REUSED": (422, "This Idempotency-Key was used with another request."),
-    "MEDIA_REFUSED": (422, "The body is no image of a supported type; its Content-Type says 'image/png'."),
-    "MODEL_UNKNOWN": (422, "There is no model 'nano-bananna'."),
-    "MODEL_NOT_FOR_SCENES": (422, "The model nano-banana cannot be used for scenes."),
-    "PARAMETER_INVALID": (422, "The parameter aspect_ratio must be one of 1:1, 16:9."),
-    "PARAMETER_UNKNOWN": (422, "nano-banana has no parameter 'aspect'."),
-    "PREFERENCE_INVALID": (422, "`Prefer: wait=n` takes 1 to 60 seconds."),
-    "PROMPT_INVALID": (422, "The prompt is empty."),
-    "REFERENCES_INVALID": (422, "nano-banana takes no reference images; given: 1."),
-    "SCENE_COUNT_INVALID": (422, "A run has 3, 5, 7 or 10 scenes; given: 4."),
-    "POSTER_PATH_INVALID": (422, "'/etc/fox.jpg' is neither an http(s) address nor a path below /posters/."),
-    "TITLE_INVALID": (422, "The title has neither a Bangumi id nor a name."),
-    "TEXT_INVALID": (422, "title has a control character (U+0000) at position 3."),
-    "IMPORTS_TOO_MANY": (429, "This user has 1,000 unfinished imports; wait until some have ended."),
-    "PROCESSINGS_TOO_MANY": (429, "3 requests process the queue in this server already."),
-    "RATE_LIMITED": (429, "You have sent too many requests."),
-    "STREAMS_TOO_MANY": (429, "You have too many event streams open."),
-    "TASKS_TOO_MANY": (429, "This user has 500 unfinished tasks already. Wait until some have ended."),
-    "DATABASE_UNAVAILABLE": (503, "The database cannot be reached."),
-    "NOT_READY": (503, "Not ready: database: the database did not answer within 2 s."),
-    "PROVIDER_NOT_CONFIGURED": (503, "The model veo3 cannot be used: its provider kie_veo has no key."),
-    "PUBLIC_URL_MISSING": (503, "kie fetches reference images itself, and this server has no public address."),
-    "STORAGE_UNAVAILABLE": (503, "The storage cannot be used now."),
+#: An example of the `detail` of each code that a route can answer with.
+PROBLEMS: dict[str, str] = {
+    "JSON_INVALID": "The body is not JSON: Expecting value at character 12.",
+    "UNAUTHORIZED": "This request needs a token or an API key.",
+    "INTERNAL_SECRET_REFUSED": "X-Internal-Secret is not the secret of this server.",
+    "INSUFFICIENT_CREDITS": "This costs 30 credits; 12 are available.",
+    "FORBIDDEN": "This request needs the scope 'generate', which your token or key does not have.",
+    "LINK_INVALID": "This link has expired.",
+    "NOT_FOUND": f"There is no task {_ID}.",
+    "ACTION_UNKNOWN": "There is no action 'jobs.lst'.",
+    "STATE_CONFLICT": f"The task {_ID} is already completed and cannot be cancelled.",
+    "IDEMPOTENCY_KEY_IN_USE": "The first request with this Idempotency-Key is still running.",
+    "ASSET_GONE": f"The file of the asset {_ID} is missing from the storage.",
+    "BODY_TOO_LARGE": "The body is larger than 1,000,000 bytes.",
+    "OBJECT_TOO_LARGE": "The file has more than 20,000,000 bytes.",
+    "CONTENT_TYPE_UNSUPPORTED": "The body must be JSON.",
+    "HOST_UNKNOWN": "The Host header does not name this server.",
+    "REQUEST_INVALID": "prompt is missing.",
+    "ADDRESS_REFUSED": "10.0.0.8 is at 10.0.0.8, which is not an address of the public internet.",
+    "ACTION_ARGUMENT_INVALID": "limit: must be at most 500.",
+    "AMOUNT_INVALID": "The amount must be 1 to 1,000,000,000,000 credits.",
+    "CURSOR_INVALID": "Invalid cursor in before. Pass back `next` unchanged.",
+    "DEFINITION_INVALID": "burst needs rate_count and rate_seconds.",
+    "IDEMPOTENCY_KEY_INVALID": "An Idempotency-Key must have 1 to 255 visible ASCII characters.",
+    "IDEMPOTENCY_KEY_REUSED": "This Idempotency-Key was used with another request.",
+    "MEDIA_REFUSED": "The body is no image of a supported type; its Content-Type says 'image/png'.",
+    "MODEL_UNKNOWN": "There is no model 'nano-bananna'.",
+    "MODEL_NOT_FOR_SCENES": "The model nano-banana cannot be used for scenes.",
+    "PARAMETER_INVALID": "The parameter aspect_ratio must be one of 1:1, 16:9.",
+    "PARAMETER_UNKNOWN": "nano-banana has no parameter 'aspect'.",
+    "PREFERENCE_INVALID": "`Prefer: wait=n` takes 1 to 60 seconds.",
+    "PROMPT_INVALID": "The prompt is empty.",
+    "REFERENCES_INVALID": "nano-banana takes no reference images; given: 1.",
+    "SCENE_COUNT_INVALID": "A run has 3, 5, 7 or 10 scenes; given: 4.",
+    "POSTER_PATH_INVALID": "'/etc/fox.jpg' is neither an http(s) address nor a path below /posters/.",
+    "TITLE_INVALID": "The title has neither a Bangumi id nor a name.",
+    "TEXT_INVALID": "title has a control character (U+0000) at position 3.",
+    "IMPORTS_TOO_MANY": "This user has 1,000 unfinished imports; wait until some have ended.",
+    "PROCESSINGS_TOO_MANY": "3 requests process the queue in this server already.",
+    "RATE_LIMITED": "You have sent too many requests.",
+    "STREAMS_TOO_MANY": "You have too many event streams open.",
+    "TASKS_TOO_MANY": "This user has 500 unfinished tasks already. Wait until some have ended.",
+    "DATABASE_UNAVAILABLE": "The database cannot be reached.",
+    "NOT_READY": "Not ready: database: the database did not answer within 2 s.",
+    "PROVIDER_NOT_CONFIGURED": "The model veo3 cannot be used: its provider kie_veo has no key.",
+    "PUBLIC_URL_MISSING": "kie fetches reference images itself, and this server has no public address.",
+    "STORAGE_UNAVAILABLE": "The storage cannot be used now.",
 }
 
 #: The problems of every route that authenticates its caller.
@@ -93,7 +94,7 @@ def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
     """Return the `responses` of a route that can answer with these problems, by status."""
     by_status: dict[int, list[str]] = defaultdict(list)
     for code in codes:
-        by_status[PROBLEMS[code][0]].append(code)
+        by_status[status_of_code(code)].append(code)
     return {status: _response(by_status[status]) for status in sorted(by_status)}
 
 
@@ -107,11 +108,6 @@ def _response(codes: list[str]) -> dict[str, Any]:
 
 def example(code: str) -> dict[str, Any]:
     """Return an example of a problem with this code."""
-    status, detail = PROBLEMS[code]
-    title = _TITLES.get(status) or HTTPStatus(status).phrase
-    shown = {"type": "about:blank", "title": title, "status": status, "code": code, "detail": detail}
+    status = status_of_code(code)
+    shown = {"type": "about:blank", "title": TITLES[status], "status": status, "code": code, "detail": PROBLEMS[code]}
     return {**shown, "request_id": _ID}
-
-
-#: The titles of RFC 9110, which older versions of Python do not have.
-_TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}

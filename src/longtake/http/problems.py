@@ -64,6 +64,7 @@ from longtake.errors import (
     TransactionEnded,
     Unauthorized,
     UnknownAction,
+    errors_by_code,
 )
 from longtake.http.strict_json import AmbiguousJson
 from longtake.logs import log_context
@@ -127,26 +128,31 @@ STATUSES: dict[type[LongtakeError], int] = {
     LongtakeError: 500,
 }
 
-#: Problems that only occur over HTTP: the status and title of each code.
+#: Problems that only occur over HTTP: the status of each code.
 HTTP_PROBLEMS = {
-    "JSON_INVALID": (400, "Bad Request"),
-    "ROUTE_UNKNOWN": (404, "Not Found"),
-    "METHOD_NOT_ALLOWED": (405, "Method Not Allowed"),
-    "BODY_TOO_LARGE": (413, "Content Too Large"),
-    "CONTENT_TYPE_UNSUPPORTED": (415, "Unsupported Media Type"),
-    "HOST_UNKNOWN": (421, "Misdirected Request"),
-    "REQUEST_INVALID": (422, "Unprocessable Content"),
-    "INTERNAL_ERROR": (500, "Internal Server Error"),
-    "NOT_READY": (503, "Service Unavailable"),
+    "JSON_INVALID": 400,
+    "ROUTE_UNKNOWN": 404,
+    "METHOD_NOT_ALLOWED": 405,
+    "BODY_TOO_LARGE": 413,
+    "CONTENT_TYPE_UNSUPPORTED": 415,
+    "HOST_UNKNOWN": 421,
+    "REQUEST_INVALID": 422,
+    "INTERNAL_ERROR": 500,
+    "NOT_READY": 503,
 }
+#: The titles of RFC 9110; older versions of Python have others.
 TITLES = {
+    400: "Bad Request",
     401: "Unauthorized",
     402: "Payment Required",
     403: "Forbidden",
     404: "Not Found",
+    405: "Method Not Allowed",
     409: "Conflict",
     410: "Gone",
     413: "Content Too Large",
+    415: "Unsupported Media Type",
+    421: "Misdirected Request",
     422: "Unprocessable Content",
     429: "Too Many Requests",
     500: "Internal Server Error",
@@ -168,13 +174,11 @@ class HttpProblem(Exception):
 
     def response(self) -> Response:
         """Return the problem as a response."""
-        status, title = HTTP_PROBLEMS[self.code]
-        return problem(status, title, self.code, self.detail, self.hint, headers=self.headers)
+        return problem(HTTP_PROBLEMS[self.code], self.code, self.detail, self.hint, headers=self.headers)
 
 
 def problem(
     status: int,
-    title: str,
     code: str,
     detail: str,
     hint: str = "",
@@ -183,20 +187,29 @@ def problem(
     **members: Any,
 ) -> Response:
     """Return a problem response; `members` are additional members of the problem."""
-    body = {"type": "about:blank", "title": title, "status": status, "code": code, "detail": detail}
+    body = {"type": "about:blank", "title": TITLES[status], "status": status, "code": code, "detail": detail}
     if hint:
         body["hint"] = hint
     body |= {"request_id": log_context.get().get("request_id", ""), **members}
     return Response(orjson.dumps(body), status, headers, media_type="application/problem+json")
 
 
+def status_of(kind: type[LongtakeError]) -> int:
+    """Return the HTTP status of a class of errors."""
+    return next(STATUSES[one] for one in kind.__mro__ if one in STATUSES)
+
+
+def status_of_code(code: str) -> int:
+    """Return the HTTP status of the problem with this code."""
+    return HTTP_PROBLEMS[code] if code in HTTP_PROBLEMS else status_of(errors_by_code()[code])
+
+
 def error_response(error: LongtakeError) -> Response:
     """Return the problem response of an error."""
-    status = next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
     detail = public_message(error)
     if detail != error.message:
         log.warning("the database refused", action="request", code=error.code, error=error.message)
-    return problem(status, TITLES[status], error.code, detail, error.hint, headers=_headers(error), **error.facts)
+    return problem(status_of(type(error)), error.code, detail, error.hint, headers=_headers(error), **error.facts)
 
 
 def public_message(error: LongtakeError) -> str:
@@ -262,11 +275,11 @@ def _routing_problem(request: Request, error: HTTPException) -> HttpProblem:
         return error.__cause__
     if isinstance(error.__cause__, AmbiguousJson):
         return HttpProblem("JSON_INVALID", f"The body {error.__cause__}.")
-    if error.status_code == HTTP_PROBLEMS["JSON_INVALID"][0]:
+    if error.status_code == HTTP_PROBLEMS["JSON_INVALID"]:
         return HttpProblem("JSON_INVALID", "The body cannot be read.")
-    if error.status_code == HTTP_PROBLEMS["METHOD_NOT_ALLOWED"][0]:
+    if error.status_code == HTTP_PROBLEMS["METHOD_NOT_ALLOWED"]:
         return _not_allowed(request, _allowed(request))
-    if error.status_code == HTTP_PROBLEMS["ROUTE_UNKNOWN"][0]:
+    if error.status_code == HTTP_PROBLEMS["ROUTE_UNKNOWN"]:
         return HttpProblem("ROUTE_UNKNOWN", f"There is nothing at {path}.", "/openapi.json lists all routes.")
     log.error("unforeseen HTTP error", status=error.status_code, error=str(error.detail))
     return unexpected_problem()
@@ -326,9 +339,8 @@ def validation_response(error: RequestValidationError) -> Response:
     if any(details["type"] in _NO_OBJECT for details in whole):
         return HttpProblem("JSON_INVALID", "The body must be a JSON object.").response()
     named = [{"field": _field(details["loc"]), "message": _message(details)} for details in found[:MOST_NAMED]]
-    status, title = HTTP_PROBLEMS["REQUEST_INVALID"]
     sentence = "; ".join(f"{one['field']} {one['message']}" for one in named)
-    return problem(status, title, "REQUEST_INVALID", f"{sentence}.", errors=named)
+    return problem(HTTP_PROBLEMS["REQUEST_INVALID"], "REQUEST_INVALID", f"{sentence}.", errors=named)
 
 
 def _json_reason(found: Iterable[Mapping[str, Any]]) -> str:

@@ -49,8 +49,7 @@ def build_routes(engine: Engine, readiness: Readiness, token: str, vault: Vault)
         checks = await readiness.checks()
         wrong = [f"{name}: {found}" for name, found in checks.items() if found not in {OK, NOTHING_TO_CHECK}]
         if wrong:
-            status, title = HTTP_PROBLEMS["NOT_READY"]
-            return problem(status, title, "NOT_READY", f"Not ready: {'; '.join(wrong)}.", checks=checks)
+            return problem(HTTP_PROBLEMS["NOT_READY"], "NOT_READY", f"Not ready: {'; '.join(wrong)}.", checks=checks)
         return _json({"status": "ready", "checks": checks})
 
     @router.post(
