@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 from typing import TYPE_CHECKING, Any
@@ -9,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake.client import DownloadFailed, LongtakeApiError, ServerUnreachable
+from longtake.client._async.transport import AsyncTransport
+from longtake.client._sync.transport import Transport
+from longtake.client.wire import Request
 from tests.client_python.scripted import Scripted, Step, problem
 from tests.client_python.stage import CLIENTS, TOKEN, done, every, first, names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
 BALANCE = {"available": 5, "held": 1}
@@ -113,6 +117,36 @@ async def test_a_server_that_stays_away_is_given_up(make_client: Callable[..., A
         with pytest.raises(ServerUnreachable) as raised:
             await done(make_client(url, patience_seconds=0.3).balance())
     assert (raised.value.sent, raised.value.code) == (False, "SERVER_UNREACHABLE")
+
+
+@pytest.fixture(params=[Transport, AsyncTransport])
+async def transport(request: pytest.FixtureRequest) -> AsyncIterator[Any]:
+    made = request.param()
+    yield made
+    await done(made.close())
+
+
+async def test_a_request_without_an_answer_in_time_may_have_arrived(transport: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        with pytest.raises(ServerUnreachable, match="in time") as raised:
+            await done(transport.send(Request("POST", f"http://127.0.0.1:{silent.getsockname()[1]}/", seconds=0.1)))
+        accepted, _address = silent.accept()
+        with accepted:
+            assert accepted.recv(4) == b"POST"
+    assert raised.value.sent
+
+
+async def test_without_a_connection_in_time_nothing_was_sent(transport: Any) -> None:
+    with socket.socket() as full, contextlib.ExitStack() as stack:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        # Whoever comes once these wait is not let in, and not refused either.
+        for waiting in (stack.enter_context(socket.socket()) for _count in range(8)):
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        with pytest.raises(ServerUnreachable, match="in time") as raised:
+            await done(transport.send(Request("POST", f"http://127.0.0.1:{full.getsockname()[1]}/", seconds=0.1)))
+    assert not raised.value.sent
 
 
 async def test_a_lost_stream_goes_on_where_it_was(script: Scripted, make_client: Callable[..., Any]) -> None:

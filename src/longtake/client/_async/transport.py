@@ -32,14 +32,14 @@ class AsyncResponse:
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives."""
-        with _unreachable(sent=True):
+        with _unreachable():
             async for piece in self.response.content.iter_any():
                 yield piece
 
     async def reply(self) -> Reply:
         """Read the whole body."""
         headers = {name.lower(): value for name, value in self.response.headers.items()}
-        with _unreachable(sent=True):
+        with _unreachable():
             return Reply(self.response.status, headers, await self.response.read())
 
 
@@ -57,7 +57,7 @@ class AsyncTransport:
             self._session = aiohttp.ClientSession(headers={"Accept-Encoding": "identity"})
         connect = min(request.seconds, CONNECT_SECONDS)
         limit = aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=request.seconds)
-        with _unreachable(sent=False):
+        with _unreachable():
             response = await self._session.request(
                 request.method,
                 request.url,
@@ -88,11 +88,12 @@ class AsyncTransport:
 
 
 @contextlib.contextmanager
-def _unreachable(*, sent: bool) -> Iterator[None]:
+def _unreachable() -> Iterator[None]:
     try:
         yield
-    except TimeoutError as error:
-        raise ServerUnreachable("The server did not answer in time.", sent=True) from error
-    except aiohttp.ClientError as error:
-        never = isinstance(error, aiohttp.ClientConnectorError)
-        raise ServerUnreachable(f"The server cannot be reached: {error}.", sent=sent or not never) from error
+    except (aiohttp.ClientError, TimeoutError) as error:
+        # Without a connection nothing was sent, however long it was tried.
+        sent = not isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
+        late = isinstance(error, TimeoutError)
+        reason = "The server did not answer in time." if late else f"The server cannot be reached: {error}."
+        raise ServerUnreachable(reason, sent=sent) from error
