@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 LOCKS = ["runtime", "dev", "bench"]
-COMMANDS = ["demo", "test", "prove", "lint", "bench", "lock", "run", "shape", "help"]
+COMMANDS = ["demo", "test", "prove", "lint", "bench", "generate", "lock", "run", "shape", "help"]
 # Stands in for Python: answers what ./dev asks, and notes what it was told to install.
 FAKE_PYTHON = r"""#!/bin/bash
 echo "$*" >>"$CALLS"

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from longtake.client import DownloadFailed, LongtakeApiError, ServerUnreachable
+from longtake.client._sync.client import choose_model
 from longtake.client.download import PartFile, is_same_file
-from longtake.client.model_choice import choose_model
-from longtake.client.retry import RetryBudget
+from longtake.client.errors import RetryBudget
 from longtake.client.wire import EventStream, query, server_address
 
 if TYPE_CHECKING:

@@ -1,16 +1,14 @@
-"""What programs rely on: names, a quick import, and two clients that are one source."""
+"""What programs rely on: names, and a quick import."""
 
 from __future__ import annotations
 
 import inspect
 import subprocess
 import sys
-from pathlib import Path
 
 import longtake.client
 from longtake.client import AsyncClient, Client
 
-ROOT = Path(__file__).parent.parent.parent
 NAMES = [
     "Asset",
     "AsyncClient",
@@ -55,12 +53,6 @@ def test_both_clients_have_the_same_verbs_with_the_same_words() -> None:
     for verb in VERBS:
         parameters = [inspect.signature(getattr(one, verb)).parameters for one in (plain, loop)]
         assert list(parameters[0].items()) == list(parameters[1].items()), verb
-
-
-def test_the_synchronous_client_is_what_the_script_makes() -> None:
-    command = [sys.executable, str(ROOT / "scripts/make_client.py"), "--check"]
-    made = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert made.returncode == 0, f"{made.stdout}{made.stderr}Run: ./dev run python scripts/make_client.py"
 
 
 def test_the_import_needs_nothing_but_the_standard_library() -> None:

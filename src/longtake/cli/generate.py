@@ -77,7 +77,7 @@ def _prepare(
 ) -> "Callable[[], Task]":
     """Choose a model and upload the references; return the call that starts the task."""
     from longtake.cli.models import read_parameters
-    from longtake.client.model_choice import choose_model
+    from longtake.client._sync.client import choose_model
 
     models = server.client.models()
     task_type, name = choose_model(models, kind, model, len(references))

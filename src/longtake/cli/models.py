@@ -66,7 +66,7 @@ def read_parameters(pairs: Iterable[str], models: "Sequence[Model]", name: str) 
     return found
 
 
-def _value(text: str, specification: dict[str, Any]) -> Any:
+def _value(text: str, specification: Mapping[str, Any]) -> Any:
     """Convert to the parameter's kind. What cannot be converted stays text, for the server to refuse."""
     kind = specification.get("kind")
     if kind == "choice":

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from longtake.client._async.client import AsyncClient
     from longtake.client._sync.client import Client
     from longtake.client.errors import DownloadFailed, LongtakeApiError, ServerUnreachable
-    from longtake.client.shapes import Asset, Balance, Event, Me, Model, Run, Snapshot, Task, TaskPage
+    from longtake.client.shapes import Asset, Balance, Me, Model, Run, Snapshot, Task, TaskPage
+    from longtake.client.wire import Event
 
 __all__ = [
     "Asset",
@@ -33,7 +34,8 @@ _HOMES = {
     "_async.client": ("AsyncClient",),
     "_sync.client": ("Client",),
     "errors": ("DownloadFailed", "LongtakeApiError", "ServerUnreachable"),
-    "shapes": ("Asset", "Balance", "Event", "Me", "Model", "Run", "Snapshot", "Task", "TaskPage"),
+    "shapes": ("Asset", "Balance", "Me", "Model", "Run", "Snapshot", "Task", "TaskPage"),
+    "wire": ("Event",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

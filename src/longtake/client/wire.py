@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from longtake.client.errors import LongtakeApiError, ServerUnreachable
-from longtake.client.shapes import Event
 
 if TYPE_CHECKING:
     import os
@@ -125,6 +124,17 @@ def _seconds(text: str | None) -> float | None:
 
 #: A longer line is not from a Longtake server.
 LONGEST_LINE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event. `ready` begins every connection; `reset` means that events were missed, so read the state again."""
+
+    type: str
+    cursor: str | None = None
+    at: str | None = None
+    subject: str | None = None
+    data: dict[str, Any] = field(default_factory=dict)
 
 
 class EventStream:

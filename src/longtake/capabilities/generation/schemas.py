@@ -57,7 +57,7 @@ class GenerateBody(BaseModel):
 
 
 class TaskError(BaseModel):
-    """Why the task has no result."""
+    """Why the task has no result, or what it waits for."""
 
     code: str = Field(examples=["TIMEOUT"])
     message: str | None
@@ -150,15 +150,15 @@ class TaskAnswer(BaseModel):
     queue: TaskQueue | None = Field(description="While it waits for its turn at the provider.")
     retry: TaskRetry | None = Field(description="While it waits to be tried again.")
     needs_review: bool = Field(description="The provider's answer was lost; operators were alerted.")
-    trouble: dict[str, Any] | None = Field(description="What the task waits for, while something is wrong.")
+    trouble: TaskError | None = Field(description="What the task waits for, while something is wrong.")
     results: list[AssetView]
     error: TaskError | None
     credits: TaskCredits
     poll_count: int
     last_polled_at: str | None
-    created_at: str | None = Field(examples=[MOMENT])
+    created_at: str = Field(examples=[MOMENT])
     started_at: str | None
-    deadline_at: str | None
+    deadline_at: str
     ended_at: str | None
     retry_of: str | None
     request_id: str | None

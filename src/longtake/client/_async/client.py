@@ -7,10 +7,10 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from longtake.client._async.catalogue import AsyncCatalogue
 from longtake.client._async.resources import (
     AsyncApi,
     AsyncAssets,
+    AsyncCatalogue,
     AsyncConversations,
     AsyncRuns,
     AsyncTasks,
@@ -18,17 +18,26 @@ from longtake.client._async.resources import (
 )
 from longtake.client._async.transport import AsyncTransport
 from longtake.client.download import PartFile, target_of
-from longtake.client.errors import DownloadFailed, LongtakeApiError, ServerUnreachable
-from longtake.client.model_choice import choose_model
-from longtake.client.retry import RetryBudget
-from longtake.client.shapes import Asset, Balance, Event, Me, Model, Run, Snapshot, Task
-from longtake.client.wire import FIRST_REFUSAL, EventStream, Request, bytes_of, content_of, picture_type, query, route
+from longtake.client.errors import DownloadFailed, LongtakeApiError, RetryBudget, ServerUnreachable
+from longtake.client.wire import (
+    FIRST_REFUSAL,
+    Event,
+    EventStream,
+    Request,
+    bytes_of,
+    content_of,
+    picture_type,
+    query,
+    route,
+)
 
 if TYPE_CHECKING:
     import os
     from collections.abc import AsyncGenerator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
+
+    from longtake.client.shapes import Asset, Balance, Me, Model, Run, Snapshot, Task
 
 DEFAULT_SERVER = "http://127.0.0.1:8484"
 #: A stream that is silent for so long is dead; heartbeats come every 15 seconds.
@@ -260,3 +269,32 @@ class AsyncClient:
                 async for piece in opened.pieces():
                     file.write(piece)
                 return file.keep(asset, opened.header("Content-Length"))
+
+
+def choose_model(models: Sequence[Model], kind: str | None, name: str | None, references: int) -> tuple[str, str]:
+    """Return type and model: the named model, or the first usable one for the type and number of reference images."""
+    if name is not None:
+        # The server refuses a name it does not know, in its own words.
+        known = next((model["type"] for model in models if model["name"] == name), "image")
+        return kind or known, name
+    task_type = kind or "image"
+    inputs = f" with {references} reference images" if references else ""
+    fitting = [model for model in models if model["type"] == task_type and _takes(model, references)]
+    usable = next((model["name"] for model in fitting if model["available"]), None)
+    if usable is None:
+        raise LongtakeApiError(
+            f"No model for {task_type}s{inputs} is available on this server.",
+            code="PROVIDER_NOT_CONFIGURED" if fitting else "MODEL_UNKNOWN",
+            hint=_keys(fitting) if fitting else "GET /v1/models lists all models.",
+            facts={"models": [model["name"] for model in fitting]},
+        )
+    return task_type, usable
+
+
+def _takes(model: Model, references: int) -> bool:
+    return model["references"]["least"] <= references <= model["references"]["most"]
+
+
+def _keys(models: Sequence[Model]) -> str:
+    providers = sorted({model["provider"] for model in models})
+    return f"The server's operator must set a provider's key: {', '.join(providers)}."

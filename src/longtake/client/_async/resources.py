@@ -1,4 +1,4 @@
-"""Requests with a token, and the API's resources: tasks, runs, assets, conversations, webhooks."""
+"""Requests with a token, and the API's resources: tasks, runs, assets, the catalogue, conversations, webhooks."""
 
 from __future__ import annotations
 
@@ -7,15 +7,35 @@ import uuid
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urljoin
 
-from longtake.client.errors import LongtakeApiError
-from longtake.client.retry import RetryBudget
-from longtake.client.shapes import Advanced, Asset, AssetPage, Run, RunPage, Task, TaskPage
+from longtake.client.errors import LongtakeApiError, RetryBudget
 from longtake.client.wire import LIMIT_SECONDS, Request, checked_token, content_of, query, route, server_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from longtake.client._async.transport import AsyncTransport
+    from longtake.client.shapes import (
+        Advanced,
+        Asset,
+        AssetPage,
+        CatalogueStatus,
+        DeliveryList,
+        DeliveryWithPayload,
+        ImportedItem,
+        ImportedTitle,
+        PosterDownload,
+        Run,
+        RunPage,
+        Task,
+        TaskPage,
+        Title,
+        TitlePage,
+        Webhook,
+        WebhookWithSecret,
+    )  # fmt: skip
+
+#: How long a server waits for running work when the catalogue is stopped.
+REST_SECONDS = 20.0
 
 
 class AsyncApi:
@@ -198,10 +218,10 @@ class AsyncAssets:
         content = {"url": url, "kind": kind, "title": title}
         return cast("Asset", await self._api.post("/v1/assets", content, repeatable=True))
 
-    async def add_many(self, files: Sequence[Mapping[str, Any]]) -> Sequence[dict[str, Any]]:
+    async def add_many(self, files: Sequence[Mapping[str, Any]]) -> Sequence[ImportedItem]:
         """Import up to 100 files; return for each, in order, its `asset` or why it was `refused`."""
         answer = await self._api.post("/v1/assets/import", {"assets": [*files]}, repeatable=True)
-        return cast("Sequence[dict[str, Any]]", answer["items"])
+        return cast("Sequence[ImportedItem]", answer["items"])
 
     async def list(
         self,
@@ -229,6 +249,87 @@ class AsyncAssets:
         await self._api.send("DELETE", route("assets", asset_id), repeatable=False)
 
 
+class AsyncCatalogue:
+    """Titles with their posters and ids. Changes need the scope `operate`."""
+
+    def __init__(self, api: AsyncApi) -> None:
+        self._api = api
+
+    async def add(self, **fields: Any) -> Title:
+        """Add a title or update an existing one; the fields are those of the HTTP API."""
+        return cast("Title", await self._send("titles", content=fields))
+
+    async def add_many(self, titles: Sequence[Mapping[str, Any]]) -> Sequence[ImportedTitle]:
+        """Add or update up to 500 titles; return each outcome, in order. Repeating changes nothing."""
+        answer = await self._send("titles", "import", content={"titles": [*titles]})
+        return cast("Sequence[ImportedTitle]", answer["items"])
+
+    async def list(
+        self,
+        *,
+        poster: str | None = None,
+        tmdb: str | None = None,
+        in_trouble: bool = False,
+        bangumi_id: int | None = None,
+        year: int | None = None,
+        before: str | None = None,
+        limit: int = 50,
+    ) -> TitlePage:
+        """Return a page, newest first; its `next` is the `before` of the page after."""
+        trouble = "true" if in_trouble else None
+        filters = query(
+            poster=poster, tmdb=tmdb, in_trouble=trouble, bangumi_id=bangumi_id, year=year, before=before, limit=limit
+        )
+        return cast("TitlePage", await self._api.get(route("catalogue", "titles") + filters))
+
+    async def get(self, title_id: str) -> Title:
+        """Return a title as it is now."""
+        return cast("Title", await self._api.get(route("catalogue", "titles", title_id)))
+
+    async def choose(self, title_id: str, tmdb_id: int | None) -> Title:
+        """Set the TMDB show of a title; None means that TMDB does not have it."""
+        return cast("Title", await self._send("titles", title_id, "match", content={"tmdb_id": tmdb_id}))
+
+    async def look_up_again(self, title_id: str) -> Title:
+        """Forget a title's TMDB show and look it up again."""
+        return cast("Title", await self._send("titles", title_id, "match", content={"automatic": True}))
+
+    async def delete(self, title_id: str) -> None:
+        """Delete a title, and its poster if no other title has it."""
+        await self._api.send("DELETE", route("catalogue", "titles", title_id), repeatable=False)
+
+    async def download(self, posters: Mapping[str, str]) -> Sequence[PosterDownload]:
+        """Give titles, by id, the posters at these addresses, and fetch them now."""
+        downloads = [{"title_id": title_id, "url": url} for title_id, url in posters.items()]
+        answer = await self._send("posters", content={"downloads": downloads})
+        return cast("Sequence[PosterDownload]", answer["items"])
+
+    async def sync(self) -> str:
+        """Start a sync now; return its job id."""
+        return cast("str", (await self._send("sync"))["job_id"])
+
+    async def refresh_calendar(self) -> str:
+        """Fetch Bangumi's calendar now, then sync; return the job id."""
+        return cast("str", (await self._send("calendar"))["job_id"])
+
+    async def status(self) -> CatalogueStatus:
+        """Return the state of the catalogue."""
+        return cast("CatalogueStatus", await self._api.get(route("catalogue", "status")))
+
+    async def stop(self) -> bool:
+        """Stop work on the catalogue; return whether all of it has ended."""
+        answer = await self._send("shutdown", seconds=LIMIT_SECONDS + REST_SECONDS)
+        return cast("bool", answer["at_rest"])
+
+    async def start(self) -> None:
+        """Resume work on the catalogue."""
+        await self._send("start")
+
+    async def _send(self, *parts: str, content: Any = None, seconds: float = LIMIT_SECONDS) -> Any:
+        """Send a request that may be repeated."""
+        return await self._api.post(route("catalogue", *parts), content, repeatable=True, seconds=seconds)
+
+
 class AsyncConversations:
     """The user's conversations."""
 
@@ -246,44 +347,42 @@ class AsyncWebhooks:
     def __init__(self, api: AsyncApi) -> None:
         self._api = api
 
-    async def create(self, url: str, *, events: Sequence[str] = (), description: str = "") -> dict[str, Any]:
+    async def create(self, url: str, *, events: Sequence[str] = (), description: str = "") -> WebhookWithSecret:
         """Create a webhook. Only this answer and that of `rotate` show a `secret`."""
         content = {"url": url, "events": [*events], "description": description}
-        return cast("dict[str, Any]", await self._api.post("/v1/webhooks", content))
+        return cast("WebhookWithSecret", await self._api.post("/v1/webhooks", content))
 
-    async def list(self) -> Sequence[dict[str, Any]]:
+    async def list(self) -> Sequence[Webhook]:
         """Return all webhooks."""
-        return cast("Sequence[dict[str, Any]]", (await self._api.get("/v1/webhooks"))["webhooks"])
+        return cast("Sequence[Webhook]", (await self._api.get("/v1/webhooks"))["webhooks"])
 
-    async def get(self, webhook_id: str) -> dict[str, Any]:
+    async def get(self, webhook_id: str) -> Webhook:
         """Return a webhook."""
-        return cast("dict[str, Any]", await self._api.get(route("webhooks", webhook_id)))
+        return cast("Webhook", await self._api.get(route("webhooks", webhook_id)))
 
-    async def update(self, webhook_id: str, **changes: Any) -> dict[str, Any]:
+    async def update(self, webhook_id: str, **changes: Any) -> Webhook:
         """Change a webhook's url, events or description, or enable or disable it."""
         headers = {"Content-Type": "application/json"}
         body = json.dumps(changes).encode()
-        return cast("dict[str, Any]", await self._api.send("PATCH", route("webhooks", webhook_id), body, headers))
+        return cast("Webhook", await self._api.send("PATCH", route("webhooks", webhook_id), body, headers))
 
     async def delete(self, webhook_id: str) -> None:
         """Delete a webhook."""
         await self._api.send("DELETE", route("webhooks", webhook_id), repeatable=False)
 
-    async def rotate(self, webhook_id: str) -> dict[str, Any]:
+    async def rotate(self, webhook_id: str) -> WebhookWithSecret:
         """Create a new secret, shown once; for a day the old one signs as well."""
-        return cast("dict[str, Any]", await self._api.post(route("webhooks", webhook_id, "rotate")))
+        return cast("WebhookWithSecret", await self._api.post(route("webhooks", webhook_id, "rotate")))
 
-    async def test(self, webhook_id: str) -> dict[str, Any]:
+    async def test(self, webhook_id: str) -> DeliveryWithPayload:
         """Send a test event."""
-        return cast("dict[str, Any]", await self._api.post(route("webhooks", webhook_id, "test")))
+        return cast("DeliveryWithPayload", await self._api.post(route("webhooks", webhook_id, "test")))
 
-    async def deliveries(self, webhook_id: str, **filters: Any) -> dict[str, Any]:
+    async def deliveries(self, webhook_id: str, **filters: Any) -> DeliveryList:
         """Return a page of deliveries, newest first."""
-        return cast(
-            "dict[str, Any]", await self._api.get(route("webhooks", webhook_id, "deliveries") + query(**filters))
-        )
+        return cast("DeliveryList", await self._api.get(route("webhooks", webhook_id, "deliveries") + query(**filters)))
 
-    async def redeliver(self, webhook_id: str, delivery_id: str) -> dict[str, Any]:
+    async def redeliver(self, webhook_id: str, delivery_id: str) -> DeliveryWithPayload:
         """Try a delivery now. One that has ended starts over with all its attempts."""
         path = route("webhooks", webhook_id, "deliveries", delivery_id, "redeliver")
-        return cast("dict[str, Any]", await self._api.post(path))
+        return cast("DeliveryWithPayload", await self._api.post(path))
