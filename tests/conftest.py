@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from longtake import Database, migrate_up, open_database
 from longtake.engine import lane_store
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
 
 
 def pytest_configure() -> None:
-    """Let signals reach the commands that tests start, also where a shell began the tests with them ignored."""
+    """Let no example be judged by the clock, and let signals reach the commands that tests start.
+
+    A shell may have begun the tests with signals ignored.
+    """
+    settings.register_profile("longtake", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("longtake")
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, usual)

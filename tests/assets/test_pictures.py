@@ -34,7 +34,7 @@ def picture(size: tuple[int, int], options: dict[str, Any]) -> bytes:
 
 @pytest.mark.parametrize(("media", "options"), FORMS)
 @given(width=some.integers(64, 300), height=some.integers(64, 300))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_the_size_is_the_one_a_decoder_sees(media: MediaType, options: dict[str, Any], width: int, height: int) -> None:
     assert image_size(picture((width, height), options), media) == (width, height)
 
@@ -56,7 +56,7 @@ def test_a_picture_that_is_not_whole_is_refused(media: MediaType, options: dict[
 
 @pytest.mark.parametrize("media", [PNG, JPEG, WEBP])
 @given(body=some.binary(max_size=200))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_nonsense_is_refused_and_nothing_else_happens(media: MediaType, body: bytes) -> None:
     with pytest.raises(MediaRefused):
         image_size(body, media)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from longtake.capabilities.catalogue.poster_urls import URL_LIMIT, PosterHosts, is_local, poster_hash
@@ -89,7 +89,6 @@ def test_an_address_without_sizes_is_the_only_one(url: str) -> None:
     assert list(HOSTS.sizes(url)) == [url]
 
 
-@settings(deadline=None)
 @given(some.sampled_from("lcmsg"), some.sampled_from(["w780", "w500", "w342", "original", "w185", "w154", "w92"]))
 def test_no_size_is_asked_for_twice(cover: str, still: str) -> None:
     for url in (f"https://lain.bgm.tv/pic/cover/{cover}/x.jpg", f"https://image.tmdb.org/t/p/{still}/x.jpg"):
@@ -98,7 +97,6 @@ def test_no_size_is_asked_for_twice(cover: str, still: str) -> None:
         assert len(set(sizes)) == len(sizes) > 1
 
 
-@settings(deadline=None)
 @given(some.sampled_from(["http://lain.bgm.tv", "https://example.com"]), some.text(max_size=60))
 def test_an_address_that_is_in_the_one_spelling_stays_so_unless_it_has_more_sizes(host: str, rest: str) -> None:
     once = HOSTS.normalised(f"{host}/pic/{rest.replace('/r/', '')}")

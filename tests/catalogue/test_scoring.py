@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from longtake.adapters.providers.tmdb import Show
@@ -156,7 +156,6 @@ YEARS = some.sampled_from([None, 2008, 2009, 2010])
 NAMES = some.sampled_from([(NAME,), (NAME, "Fox Story"), ("狐", "fox  STORY")])
 
 
-@settings(deadline=None)
 @given(NAMES, YEARS, SHOWS, some.randoms())
 def test_the_order_in_which_shows_come_does_not_matter(
     names: tuple[str, ...], year: int | None, shows: list[Show], dice: object
@@ -166,7 +165,6 @@ def test_the_order_in_which_shows_come_does_not_matter(
     assert rank(names, year, shuffled) == rank(names, year, shows)
 
 
-@settings(deadline=None)
 @given(NAMES, YEARS, SHOWS)
 def test_nothing_is_taken_that_is_not_clearly_ahead_of_the_next(
     names: tuple[str, ...], year: int | None, shows: list[Show]
@@ -180,7 +178,6 @@ def test_nothing_is_taken_that_is_not_clearly_ahead_of_the_next(
     assert all(one.score >= WORTH_A_LOOK for one in worth_a_look(ranked))
 
 
-@settings(deadline=None)
 @given(NAMES, YEARS, SHOWS, some.lists(some.floats(0, 5_000), min_size=6, max_size=6))
 def test_how_well_known_shows_are_never_decides(
     names: tuple[str, ...], year: int | None, shows: list[Show], known: list[float]

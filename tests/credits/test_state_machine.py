@@ -152,6 +152,6 @@ def test_anything_in_any_order(sqlite_template: Path, tmp_path: Path) -> None:
             super().__init__(file)
 
     machine_settings = settings(
-        max_examples=tries(10, 25), stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=tries(10, 25), stateful_step_count=25, suppress_health_check=list(HealthCheck)
     )
     run_state_machine_as_test(Machine, settings=machine_settings)

@@ -6,14 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 import structlog
-from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-# A busy machine is no reason to fail.
-settings.register_profile("patient", deadline=None)
-settings.load_profile("patient")
 
 
 @pytest.fixture(autouse=True)

@@ -147,7 +147,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=tries(20, 60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(20, 60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(args=json_values)
 def test_any_json_comes_back_as_it_was(engine: Engine, args: Any) -> None:
     run = engine.database.run_blocking

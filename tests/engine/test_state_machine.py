@@ -194,7 +194,6 @@ def test_anything_in_any_order(stopped_database: Database, clock: StoppedClock) 
     machine_settings = settings(
         max_examples=int(os.environ.get("STATE_MACHINE_EXAMPLES", tries(15, 40))),
         stateful_step_count=int(os.environ.get("STATE_MACHINE_STEPS", "30")),
-        deadline=None,
         suppress_health_check=list(HealthCheck),
     )
 

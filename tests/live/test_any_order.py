@@ -152,7 +152,7 @@ def module_database(request: pytest.FixtureRequest) -> Iterator[Database]:
     server.drop_database(url)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @example(
     remembered=0,
     happened=[("join", "ann", 0), ("tell", "ann", 1), ("join", "ann", 1), ("forget", "ann", 0), ("look", "ann", 0)],
