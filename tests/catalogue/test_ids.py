@@ -11,6 +11,7 @@ from longtake.capabilities.catalogue.tables import SEARCH, SYNC, SYNC_IDS, YEAR
 from longtake.errors import InvalidTitle, NotFound
 from longtake.services.provider_calls.lanes import try_lanes_again
 from tests.catalogue.stage import DAY, FEW, WEEK, CatalogueStudio, given, sought
+from tests.engine.stage import run_permitted
 
 if TYPE_CHECKING:
     from tests.catalogue.conftest import Open
@@ -54,7 +55,7 @@ async def test_m3_each_page_of_a_year_is_asked_for_once_however_many_titles_need
 
 @pytest.mark.parametrize(("kind", "route"), [(YEAR, "discover"), (SEARCH, "search")])
 async def test_a_job_whose_permit_ended_while_it_read_asks_nothing_and_comes_again(
-    studio: CatalogueStudio, kind: str, route: str
+    studio: CatalogueStudio, kind: str, route: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exact = studio.truth("exact")
     year = exact["year"] if kind == YEAR else None
@@ -62,8 +63,17 @@ async def test_a_job_whose_permit_ended_while_it_read_asks_nothing_and_comes_aga
     for _ in range(2):
         await studio.run_only(SYNC, SYNC_IDS)
     [job] = await studio.claim_kind(kind)
-    job.permitted_until = studio.clock.monotonic() - 0.001
-    assert await studio.run(job)
+    read = studio.database.read
+
+    async def slowly(*arguments: Any) -> Any:
+        studio.clock._monotonic += 1.0
+        return await read(*arguments)
+
+    monkeypatch.setattr(studio.database, "read", slowly)
+    verdict = await run_permitted(studio.engine, job, 0.03)
+    monkeypatch.undo()
+    assert verdict.outcome is None
+    assert await studio.database.run(studio.engine.finish, [verdict]) == {job.id}
     assert studio.asked(route) == []
     await studio.work()
     assert (await studio.show(title_id))["tmdb_id"] == exact["tmdb_id"]

@@ -15,6 +15,7 @@ from sqlalchemy import select, text
 
 from longtake import Database, Done, Engine, JobKind, Outcome, Settlement, Transaction, Worker
 from longtake.clock import new_id
+from longtake.engine.claims import Claim
 from longtake.engine.kinds import Settle
 from longtake.engine.leases import register_worker
 from longtake.engine.queue import QueueName
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from longtake import Enqueued, Job, Lane
+    from longtake.engine.verdicts import Verdict
 
 R = TypeVar("R")
 
@@ -225,6 +227,18 @@ def claim_lane(tx: Transaction, engine: Engine, lane: str, worker: str, wanted: 
     """Claim from a limited lane as much as it permits now."""
     queues = [QueueName(lane, kind.name, kind.priority) for kind in engine.kinds.values()]
     return engine.claim_lane(tx, lane, queues, worker, wanted).jobs
+
+
+async def run_permitted(engine: Engine, job: Job, lifetime: float) -> Verdict:
+    """Run a claimed job as a worker does, with a permit for now that lives for so long."""
+    worker, now = Worker(engine), engine.clock.monotonic()
+    worker.executor.take(Claim([job], starts=[0.0], lifetime=lifetime, counted_from=now), now)
+    [running] = worker.executor.all()
+    assert running.task is not None
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await asyncio.wait([running.task])
+    [verdict] = worker.completer.take()
+    return verdict
 
 
 def finish(tx: Transaction, engine: Engine, job: Job, outcome: Outcome, worker: str | None = None) -> bool:

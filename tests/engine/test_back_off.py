@@ -110,6 +110,7 @@ def test_a_callable_object_may_be_a_handler() -> None:
         ({"priority": 4}, "priority"),
         ({"time_limit": 0}, "time limit"),
         ({"max_attempts": 0}, "max_attempts"),
+        ({"permit": "end"}, "permit"),
     ],
 )
 def test_a_kind_that_cannot_work_is_refused(wrong: dict[str, object], named: str) -> None:

@@ -1,4 +1,4 @@
-"""A permit is for the start of the call: whoever is too late gives the job back, with nothing spent."""
+"""A permit is for the start of the handler: a job that is too late is given back, with nothing spent."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake import Database, Done, Lane, Worker
+from longtake import Database, Lane, Worker
 from longtake.engine.claims import Claim
 from longtake.engine.leases import register_worker
 from longtake.engine.queue import PutBack
 from tests.engine.stage import Stage, claim_lane
+from tests.wait import until
 
 if TYPE_CHECKING:
-    from longtake import Job, Outcome
     from longtake.engine.verdicts import Verdict
 
 
@@ -46,10 +46,10 @@ async def test_on_time_it_is_begun(database: Database, slow: list[Lane]) -> None
     worker, claim = await claimed(database, stage)
     taken_at = stage.engine.clock.monotonic()
     worker.executor.take(claim, taken_at)
+    [one] = worker.executor.all()
     await conclude(worker)
     assert len(stage.started) == 1
-    # A handler that has to read before it calls can see by this that it has become too late since.
-    assert claim.jobs[0].permitted_until == taken_at + 0.2
+    assert one.start_by == taken_at + 0.2
 
 
 async def test_too_late_it_is_given_back_unspent(database: Database, slow: list[Lane]) -> None:
@@ -71,40 +71,10 @@ async def test_its_time_has_to_come(database: Database, slow: list[Lane]) -> Non
     now = stage.engine.clock.monotonic()
     worker.executor.take(Claim(claim.jobs, starts=[0.05], lifetime=10.0, counted_from=now), now)
     [one] = worker.executor.all()
-    assert one.task is None
+    await until(lambda: one.waiting)
+    assert stage.started == []
     await stage.until(lambda: len(stage.started) == 1)
     assert stage.engine.clock.monotonic() - now >= 0.05
-
-
-async def test_what_prepares_is_begun_at_once_and_waits_for_its_time_itself(
-    database: Database, slow: list[Lane]
-) -> None:
-    stage = Stage(database, lanes=slow, lane="slow", prepares=True)
-    clock = stage.engine.clock
-    asked: list[tuple[bool, float]] = []
-
-    async def read_and_ask(job: Job) -> Outcome:
-        asked.append((await job.wait_for_permit(clock), clock.monotonic()))
-        return Done()
-
-    stage.handler = read_and_ask
-    worker, claim = await claimed(database, stage)
-    now = clock.monotonic()
-    worker.executor.take(Claim(claim.jobs, starts=[0.05], lifetime=10.0, counted_from=now), now)
-    [one] = worker.executor.all()
-    assert one.task is not None
-    await conclude(worker)
-    [(permitted, asked_at)] = asked
-    assert permitted
-    assert asked_at >= now + 0.05
-
-
-async def test_what_prepares_for_too_long_learns_that_its_permit_is_over(database: Database, slow: list[Lane]) -> None:
-    stage = Stage(database, lanes=slow, lane="slow", prepares=True)
-    _worker, claim = await claimed(database, stage)
-    [job] = claim.jobs
-    job.permitted_until = stage.engine.clock.monotonic() - 0.001
-    assert not await job.wait_for_permit(stage.engine.clock)
 
 
 async def test_a_database_whose_claims_take_longer_than_a_permit_lives_still_lets_jobs_start(

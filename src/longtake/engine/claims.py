@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from longtake.clock import new_id
-from longtake.engine.lane_store import lock_lane, running_in, save_state
+from longtake.engine.lane_store import lane_view, lock_lane, running_in, save_state
 from longtake.engine.lanes import next_permit, permits
 from longtake.engine.leases import fenced, mark_alone
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from longtake.clock import Clock
     from longtake.db import Transaction
     from longtake.engine.jobs import Job
     from longtake.engine.queue import Head, Queue, QueueName
@@ -82,29 +84,35 @@ def claim_from_lane(
 
 
 @dataclass(frozen=True, slots=True)
-class AlonePermit:
-    """Whether a job that is ours may start now; if not, how long to wait before asking again."""
+class NewPermit:
+    """A permit for a running job whose own has lapsed; without one, how long to wait before asking again."""
 
-    ours: bool
-    wait: float | None
+    wait: float = 0.0
+    #: As in a claim: when the job may start, counted from when, and how late at most. None: there is no permit yet.
+    starts_in: float | None = None
+    counted_from: float = 0.0
     lifetime: float = 0.0
 
 
-def permit_alone(tx: Transaction, job: Job) -> AlonePermit:
-    """Give a job of ours, whose permit has lapsed, a new one, and mark it as running alone.
+def renew_permit(tx: Transaction, job: Job, clock: Clock, claim_seconds: float) -> NewPermit:
+    """Give a job of ours, whose permit has lapsed, a new one; if it runs alone, record that as well.
 
     It counts among its lane's running jobs already, so only time limits it.
     """
+    counted_from = clock.monotonic()
     if not fenced(tx, job):
-        return AlonePermit(ours=False, wait=0.0)
+        return NewPermit(math.inf)
     view = lock_lane(tx, job.lane)
     if view is None:
-        return AlonePermit(ours=True, wait=LANE_BUSY_SECONDS)
-    starts, after = permits(replace(view.lane, max_running=None), view.state, 0, 1)
-    if not starts or starts[0] > 0:
-        return AlonePermit(ours=True, wait=starts[0] if starts else next_permit(view.lane, view.state))
+        return NewPermit(math.inf if lane_view(tx, job.lane).paused else LANE_BUSY_SECONDS)
+    lane = replace(view.lane, max_running=None)
+    starts, after = permits(lane, view.state, 0, 1, claim_seconds)
+    if not starts:
+        return NewPermit(next_permit(lane, view.state) - lane.horizon(claim_seconds))
     save_state(tx, job.lane, after)
-    return AlonePermit(ours=mark_alone(tx, job), wait=None, lifetime=view.lane.permit_lifetime)
+    if job.alone:
+        mark_alone(tx, job)
+    return NewPermit(0.0, starts[0], counted_from, lane.permit_lifetime)
 
 
 def _order(job: Job) -> tuple[int, object]:

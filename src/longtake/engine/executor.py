@@ -1,7 +1,8 @@
 """The executor: a worker's running jobs, from claim to verdict.
 
-The life of a job reads top to bottom: ``take`` accepts a claim, ``begin`` starts the handler, ``_run`` awaits it,
-``_conclude`` turns its outcome into a verdict for the next exchange with the database.
+The life of a job reads top to bottom: ``take`` accepts a claim, ``_begin`` starts a task for it, ``_run`` awaits the
+handler, ``_permit`` has it wait for its lane, ``_conclude`` turns its outcome into a verdict for the next exchange with
+the database.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import asyncio
 import math
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from longtake.db.retry import retry_until_available
-from longtake.engine.claims import permit_alone
+from longtake.engine.claims import renew_permit
 from longtake.engine.leases import fenced, mark_alone
 from longtake.engine.outcomes import Cancelled, Fail, Outcome, Retry
 from longtake.engine.verdicts import CRASHES_BEFORE_ALONE, judge, release
@@ -39,8 +41,10 @@ log = structlog.get_logger(__name__)
 PROGRESS_SECONDS = 1.0
 #: How long handlers get to react to being stopped, after the grace is over.
 LAST_SECONDS = 2.0
-#: How long a worker stands by, empty, for a new permit of a job that must run alone.
-STAND_BY_SECONDS = 10.0
+#: How long a job keeps its place while it asks for a new permit.
+RENEW_SECONDS = 10.0
+#: So many jobs whose permits lapsed are remembered.
+LAPSED_MOST = 1_000
 #: A handler that forgot to return. Inside here None means something else: that the job is given back.
 NOTHING = Fail("NOT_AN_OUTCOME", "The handler returned None, not an outcome (Done, Snooze, Retry, Fail, Cancelled).")
 
@@ -56,16 +60,23 @@ class StopReason(Enum):
 
 @dataclass(slots=True)
 class RunningJob:
-    """One claimed job. A job that is claimed again is another InHand."""
+    """One claimed job. A job that is claimed again is another RunningJob."""
 
     job: Job
     kind: JobKind
     claimed_at: float
-    #: Later than this it is not begun but given back: its permit has lapsed, or its lease may be with another.
+    #: Later than this it is given back: its permit has lapsed, or its lease may be with another.
     start_by: float
+    #: Whether its lane says when it may start, and when that is.
     timed: bool = False
+    permit_at: float = -math.inf
+    #: Whether it waits for that time, and whether it has come.
+    waiting: bool = False
+    permitted: bool = False
+    #: Since when its time limit counts, which it does not while the job waits for its permit.
     started_at: float | None = None
     task: asyncio.Task[None] | None = None
+    entered: bool = False
     stop_reason: StopReason | None = None
     last_progress: float | None = None
 
@@ -74,7 +85,7 @@ class RunningJob:
         if self.stop_reason is None:
             self.stop_reason = reason
             # A task that is cancelled before its first step never runs at all: it looks at the reason itself then.
-            if self.task is not None and self.started_at is not None:
+            if self.task is not None and self.entered:
                 self.task.cancel()
 
 
@@ -89,6 +100,7 @@ class Executor:
         self._jobs: dict[str, RunningJob] = {}
         self._suspects: asyncio.Queue[RunningJob] = asyncio.Queue()
         self._alone: RunningJob | None = None
+        self._lapsed: set[str] = set()
         self._closing = False
 
     def __len__(self) -> int:
@@ -106,69 +118,45 @@ class Executor:
     # -- from claim to handler -----------------------------------------------------------------------------------
 
     def take(self, claim: Claim, claimed_at: float) -> None:
-        """Start what was claimed; where a lane gave permits, each at its time."""
+        """Start what was claimed; where a lane gave permits, each is used at its time."""
         for index, job in enumerate(claim.jobs):
             one = RunningJob(job, self._engine.kinds[job.kind], claimed_at, claimed_at + self._claim_lifetime)
+            if claim.lifetime is not None:
+                # The claim's transaction had begun when it was counted from, so a start is never too early; lateness
+                # is counted from before the claim was sent, so it is never measured too small.
+                one.timed, one.permit_at = True, claim.counted_from + claim.starts[index]
+                one.start_by = claimed_at + claim.starts[index] + claim.lifetime
             self._jobs[job.id] = one
             job.progress_writer = self._write_progress
             if job.cancel_requested_at is not None:
                 self._conclude(one, Cancelled())
-            elif claim.lifetime is not None:
-                self._begin_on_time(one, claim, claim.starts[index], claim.lifetime)
             else:
                 self._begin(one)
-
-    def _begin_on_time(self, one: RunningJob, claim: Claim, starts_in: float, lifetime: float) -> None:
-        """Start a job at its permit's time, or have it prepare; missed by more than its lifetime, it is given back.
-
-        The claim's transaction had begun when it was counted from, so a start is never too early; lateness is
-        counted from before the claim was sent, so it is never measured too small.
-        """
-        one.start_by, one.timed = one.claimed_at + starts_in + lifetime, True
-        one.job.permitted_until = one.start_by
-        if one.kind.prepares:
-            one.job.permitted_from = claim.counted_from + starts_in
-            self._begin(one)
-            return
-
-        def begin_when_permitted() -> None:
-            if self._jobs.get(one.job.id) is not one:
-                return
-            # Looked at again each time: timers of the event loop may be a little early.
-            wait = claim.counted_from + starts_in - self._engine.clock.monotonic()
-            if wait > 0:
-                asyncio.get_running_loop().call_later(wait, begin_when_permitted)
-            else:
-                self._begin(one)
-
-        begin_when_permitted()
 
     def _begin(self, one: RunningJob) -> None:
-        """Start the handler now; a job that may be what kills workers waits until it can run alone."""
-        if self._closing or (self._alone is not None and self._alone is not one):
+        """Start its task now; a job that may be what kills workers waits until it can run alone."""
+        if self._closed_to(one):
             self._conclude(one, None)
         elif one.job.crashes >= CRASHES_BEFORE_ALONE and self._alone is not one:
             self._suspects.put_nowait(one)
         else:
             one.task = asyncio.create_task(self._run(one))
 
+    def _closed_to(self, one: RunningJob) -> bool:
+        """Say whether it may not begin, because the worker stops or another job is to run alone."""
+        return self._closing or (self._alone is not None and self._alone is not one)
+
     # -- from handler to verdict ---------------------------------------------------------------------------------
 
     async def _run(self, one: RunningJob) -> None:
-        job = one.job
+        job, one.entered = one.job, True
         if one.stop_reason is not None:
             self._conclude(one, _stopped(one))
             return
-        now = self._engine.clock.monotonic()
-        if now > one.start_by:
-            log.info("too late to begin, job given back", action="lapse", job_id=job.id, lane=job.lane)
-            self._conclude(one, None)
-            return
-        one.started_at = now
         log_context.set({"job_id": job.id, "job_kind": job.kind, "request_id": job.request_id or ""})
         outcome: Outcome | None
         try:
-            returned: Outcome | None = await one.kind.handler(job)
+            returned: Outcome | None = await self._handle(one)
             outcome = NOTHING if returned is None else returned
         except asyncio.CancelledError as error:
             # A handler may raise this by itself, after awaiting something that was cancelled.
@@ -177,6 +165,87 @@ class Executor:
         except Exception as error:  # noqa: BLE001 - a handler may raise anything; none of it may harm the worker
             outcome = _surprise(error)
         self._conclude(one, outcome)
+
+    async def _handle(self, one: RunningJob) -> Outcome | None:
+        """Run the handler, with its permit or up to it; what it reads before has a time limit of the same length."""
+        if self._too_late(one) and not self._keeps_place(one):
+            await self._give_back(one)
+        one.started_at = self._engine.clock.monotonic()
+        if one.kind.permit == "call":
+            one.job.permit_waiter = partial(self._permit, one)
+        else:
+            await self._permit(one)
+        return await one.kind.handler(one.job)
+
+    # -- permits -------------------------------------------------------------------------------------------------
+
+    async def _permit(self, one: RunningJob) -> None:
+        """Wait for the time of the job's permit, once in a run; a job that is too late is given back."""
+        if one.stop_reason is not None:
+            raise asyncio.CancelledError
+        if one.permitted:
+            return
+        if one.timed:
+            one.started_at, one.waiting = None, True
+            await self._wait_for_permit(one)
+            one.waiting = False
+        one.permitted, one.started_at = True, self._engine.clock.monotonic()
+
+    async def _wait_for_permit(self, one: RunningJob) -> None:
+        if self._too_late(one) and not (self._keeps_place(one) and await self._renew(one)):
+            await self._give_back(one)
+        # Looked at again each time: timers of the event loop may be a little early.
+        while (wait := one.permit_at - self._engine.clock.monotonic()) > 0:
+            if self._closing:
+                await self._give_back(one)
+            await asyncio.sleep(wait)
+        if self._too_late(one) or (one.kind.permit == "start" and self._closed_to(one)):
+            await self._give_back(one)
+
+    def _too_late(self, one: RunningJob) -> bool:
+        return self._engine.clock.monotonic() > one.start_by
+
+    def _keeps_place(self, one: RunningJob) -> bool:
+        """Say whether a job gets a new permit in the place of one that lapsed, instead of being given back.
+
+        One that runs alone would have to wait for that again, and one that reads for longer than permits live would
+        never get to its call.
+        """
+        return one.timed and (one.job.alone or one.job.id in self._lapsed)
+
+    async def _renew(self, one: RunningJob) -> bool:
+        """Get a new permit for a job whose own has lapsed; return whether there is one soon."""
+        clock, run = self._engine.clock, self._engine.database.run
+        took, give_up_at = 0.0, clock.monotonic() + RENEW_SECONDS
+        while not self._closing and (asked_at := clock.monotonic()) < give_up_at:
+            new = await retry_until_available(run, renew_permit, one.job, clock, took)
+            took = clock.monotonic() - asked_at
+            if new.starts_in is not None:
+                one.permit_at = new.counted_from + new.starts_in
+                one.start_by = asked_at + new.starts_in + new.lifetime
+                if not self._too_late(one):
+                    return True
+            elif asked_at + new.wait > give_up_at:
+                break
+            await asyncio.sleep(new.wait)
+        return False
+
+    async def _give_back(self, one: RunningJob) -> None:
+        """End the run of a job that may not start; does not return."""
+        if self._too_late(one):
+            log.info("too late to begin, job given back", action="lapse", job_id=one.job.id, lane=one.job.lane)
+            if one.kind.permit == "call":
+                self._remember_lapse(one.job.id)
+        one.stop(StopReason.RELEASED)
+        await asyncio.get_running_loop().create_future()
+
+    def _remember_lapse(self, job_id: str) -> None:
+        # Forgetting costs a job one more lapse.
+        if len(self._lapsed) >= LAPSED_MOST:
+            self._lapsed.clear()
+        self._lapsed.add(job_id)
+
+    # -- the end of a run ----------------------------------------------------------------------------------------
 
     def _conclude(self, one: RunningJob, outcome: Outcome | None) -> None:
         """Let the outcome take effect with the next exchange. None: it was not begun, or not ended, by itself."""
@@ -189,6 +258,7 @@ class Executor:
         if outcome is None:
             self._completer.add(release(one.job, worker))
             return
+        self._lapsed.discard(one.job.id)
         verdict = judge(one.kind, one.job, outcome, worker, self._engine.random)
         if isinstance(verdict.outcome, Fail):
             code = verdict.outcome.code
@@ -208,38 +278,32 @@ class Executor:
             try:
                 while others := [other.task for other in self._jobs.values() if other.task is not None]:
                     await asyncio.wait(others)
-                if await self._may_run_alone(one):
-                    one.job.alone = True
+                if await self._mark_alone(one):
                     self._begin(one)
-                    if one.task is not None:
-                        await asyncio.wait([one.task])
+                else:
+                    self._conclude(one, None)
+                if one.task is not None:
+                    await asyncio.wait([one.task])
             finally:
                 self._alone = None
                 self._timer.wake()
 
-    async def _may_run_alone(self, one: RunningJob) -> bool:
-        """Mark it as running alone; where its permit lapsed while the others finished, with a new one."""
-        clock, run = self._engine.clock, self._engine.database.run
-        give_up_at = clock.monotonic() + STAND_BY_SECONDS
-        while one.timed and clock.monotonic() > one.start_by:
-            asked_at = clock.monotonic()
-            permit = await retry_until_available(run, permit_alone, one.job)
-            if permit.wait is None:
-                one.start_by = one.job.permitted_until = asked_at + permit.lifetime
-                return True
-            if asked_at > give_up_at or not permit.ours:
-                break
-            await asyncio.sleep(permit.wait)
-        else:
-            one.start_by = one.start_by if one.timed else math.inf
-            if await retry_until_available(run, mark_alone, one.job):
-                return True
-        self._conclude(one, None)
-        return False
+    async def _mark_alone(self, one: RunningJob) -> bool:
+        """Record that it runs alone, before its handler can do any harm; return whether it is still ours."""
+        one.job.alone = True
+        if not one.timed:
+            one.start_by = math.inf
+        elif one.kind.permit == "start" and self._too_late(one):
+            # Recorded with its new permit: until then, the death of the worker is not its doing.
+            return True
+        return await retry_until_available(self._engine.database.run, mark_alone, one.job)
 
     def close(self) -> None:
-        """Begin nothing more: what a claim under way still brings is given back."""
+        """Begin nothing more: what waits for its permit, or comes with a claim under way, is given back."""
         self._closing = True
+        for one in self.all():
+            if one.waiting:
+                one.stop(StopReason.RELEASED)
 
     async def finish_or_release(self, grace: float) -> None:
         """Let what runs finish within the grace, then give it back unspent."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import re
 from dataclasses import dataclass, field
@@ -17,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime
 
-    from longtake.clock import Clock
     from longtake.db import Transaction
     from longtake.engine.engine import Engine
 
     ProgressWriter = Callable[..., Awaitable[bool]]
+    PermitWaiter = Callable[[], Awaitable[None]]
 
 Ts = TypeVarTuple("Ts")
 
@@ -113,19 +112,16 @@ class Job:
     #: The engine that claimed it; set with the claim, so a job that was only read has none.
     engine: Engine = field(init=False, repr=False, compare=False)
     progress_writer: ProgressWriter | None = None
-    #: From when to when its lane permits what it is about to ask for (monotonic).
-    permitted_from: float = -math.inf
-    permitted_until: float = math.inf
+    permit_waiter: PermitWaiter | None = None
 
-    async def wait_for_permit(self, clock: Clock) -> bool:
-        """Wait for the time at which its lane permits the call; say whether that has not passed meanwhile.
+    async def permit(self) -> None:
+        """Wait until the lane permits the call that comes next; the job's time limit counts from here.
 
-        For a handler that reads before it calls. One whose kind `prepares` is begun early, and has to.
+        Returns at once if the job began with its permit, and after the first time in a run. A job that is too late is
+        given back unspent: its handler is cancelled here, so it must not have written anything yet.
         """
-        # Looked at again each time: timers of the event loop may be a little early.
-        while (wait := self.permitted_from - clock.monotonic()) > 0:  # noqa: ASYNC110 - time passes without an event
-            await asyncio.sleep(wait)
-        return clock.monotonic() <= self.permitted_until
+        if self.permit_waiter is not None:
+            await self.permit_waiter()
 
     async def progress(
         self, function: Callable[[Transaction, *Ts], None], *arguments: *Ts, at_once: bool = False

@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from longtake.engine.jobs import Priority
 from longtake.errors import InvalidDefinition
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from longtake.engine.outcomes import Outcome
 
 NAME_LIMIT = 100
+
+PermitUse = Literal["start", "call"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,8 @@ class JobKind:
     max_attempts: int = 5
     back_off: BackOff = field(default_factory=Exponential)
     back_off_by_code: Mapping[str, BackOff] = field(default_factory=dict)
-    #: Its handler is begun before its lane permits it, to read what it needs, and calls `job.wait_for_permit` itself.
-    prepares: bool = False
+    #: What a permit of its lane is for: the start of the handler, or the call before which that awaits `job.permit()`.
+    permit: PermitUse = "start"
 
     def __post_init__(self) -> None:
         problem = self._problem()
@@ -102,6 +104,8 @@ class JobKind:
             return f"has a time limit of {self.time_limit!r} s; it must be positive"
         if self.max_attempts < 1:
             return f"has max_attempts {self.max_attempts!r}; it must be 1 or more"
+        if self.permit not in get_args(PermitUse):
+            return f"has permit {self.permit!r}; it must be 'start' or 'call'"
         return None
 
     def retry_delay(self, code: str, attempt: int, random: random.Random) -> float:

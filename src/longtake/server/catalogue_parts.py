@@ -67,7 +67,6 @@ class CatalogueParts:
             bangumi=Bangumi(client, settings.bangumi_base_url, agent, calendar.LANE, clock),
             breaker=self.breaker,
             random=self.random,
-            clock=clock,
         )
 
     @property

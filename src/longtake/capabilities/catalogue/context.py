@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
 from longtake.adapters.providers.trouble import Breaker, wait_out
-from longtake.engine.outcomes import Fail, Outcome, Snooze
+from longtake.engine.outcomes import Fail, Outcome
 from longtake.errors import ProviderError, ProviderRefused
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from longtake.adapters.storage import Storage
     from longtake.capabilities.catalogue.poster_fetcher import PosterFetcher
     from longtake.capabilities.catalogue.poster_urls import PosterHosts
-    from longtake.clock import Clock
     from longtake.db import Database
     from longtake.engine.jobs import Job
 
@@ -37,18 +36,15 @@ class CatalogueContext:
     bangumi: Bangumi
     breaker: Breaker
     random: random.Random
-    clock: Clock
 
     async def ask(
         self, source: Tmdb | Bangumi, job: Job, request: Callable[[*Ts], Awaitable[T]], *arguments: *Ts
     ) -> T | Outcome:
         """Return the answer, or how the job goes on without one.
 
-        A refusal fails the job; every other error is waited out. A job whose permit expired before it got here asks
-        for a new one.
+        A refusal fails the job; every other error is waited out.
         """
-        if not await job.wait_for_permit(self.clock):
-            return Snooze(0.0)
+        await job.permit()
         try:
             found = await request(*arguments)
         except ProviderRefused as error:

@@ -86,7 +86,7 @@ class TitleSearch:
 
     def kind(self) -> JobKind:
         """Return the job kind."""
-        return JobKind(SEARCH, self.run, self.settle, lane=self._tmdb.lane.name, time_limit=30.0, prepares=True)
+        return JobKind(SEARCH, self.run, self.settle, lane=self._tmdb.lane.name, time_limit=30.0, permit="call")
 
     async def run(self, job: Job) -> Outcome:
         """Search by the next of the title's names, or fetch all names of a show that may be it."""

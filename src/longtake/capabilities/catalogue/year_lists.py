@@ -134,7 +134,7 @@ class YearLists:
 
     def kind(self) -> JobKind:
         """Return the job kind."""
-        return JobKind(YEAR, self.run, self.settle, lane=self._tmdb.lane.name, time_limit=30.0, prepares=True)
+        return JobKind(YEAR, self.run, self.settle, lane=self._tmdb.lane.name, time_limit=30.0, permit="call")
 
     async def run(self, job: Job) -> Outcome:
         """Ask for the next page, unless another job fetched the list after this one was queued."""
