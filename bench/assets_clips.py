@@ -13,7 +13,7 @@ GRAINS = 6
 
 def write_clip(path: Path, size: tuple[int, int], seconds: float, *, grain: float, faststart: bool) -> None:
     """Write a clip of which every frame has other noise; `grain` is its part of the picture."""
-    from longtake_sandbox.clips import encode_clip
+    from longtake_sandbox.media import encode_clip
 
     frames = frames_of(path.name, size, int(seconds * FRAMES_A_SECOND), grain)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -21,7 +21,7 @@ def write_clip(path: Path, size: tuple[int, int], seconds: float, *, grain: floa
 
 
 def frames_of(prompt: str, size: tuple[int, int], count: int, grain: float) -> Iterator[Image.Image]:
-    from longtake_sandbox.pictures import draw_picture
+    from longtake_sandbox.media import draw_picture
 
     drawn = draw_picture(prompt, size)
     grains = [Image.effect_noise(size, 40 + number).convert("RGB") for number in range(GRAINS)]

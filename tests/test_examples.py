@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake_sandbox.clips import draw_clip
+from longtake_sandbox.media import draw_clip
 from tests.api.stage import Api, place_for, token
 from tests.assets.stage import Source
 from tests.sandbox_process import running_sandbox

@@ -7,7 +7,7 @@ import re
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from longtake_sandbox.exchange import Endpoint, Exchange, json_response, read_address
+from longtake_sandbox.calls import Endpoint, Exchange, json_response, read_address
 from longtake_sandbox.posters import answer_picture, refuse_picture
 
 if TYPE_CHECKING:

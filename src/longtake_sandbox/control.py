@@ -9,9 +9,9 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from longtake_sandbox.bangumi import cover_url
-from longtake_sandbox.exchange import json_response
+from longtake_sandbox.calls import json_response
 from longtake_sandbox.faults import RuleBody
-from longtake_sandbox.options import MOST_TITLES, Limit
+from longtake_sandbox.sandbox import MOST_TITLES, Limit
 
 if TYPE_CHECKING:
     from longtake_sandbox.sandbox import Sandbox

@@ -19,7 +19,7 @@ from longtake_sandbox.faults import AFTERWARDS
 if TYPE_CHECKING:
     from PIL import Image
 
-    from longtake_sandbox.exchange import Exchange
+    from longtake_sandbox.calls import Exchange
     from longtake_sandbox.faults import Fault
 
 VARIANTS = 24
@@ -91,7 +91,7 @@ def _encoded(variant: int, size: tuple[int, int]) -> tuple[bytes, bytes]:
     """Return a JPEG in two parts, split after its first segment, where a comment may stand."""
     from PIL import ImageOps  # noqa: PLC0415 - loads Pillow only when needed
 
-    from longtake_sandbox.pictures import encode  # noqa: PLC0415 - as above
+    from longtake_sandbox.media import encode  # noqa: PLC0415 - as above
 
     drawn = _drawn(variant)
     content = encode(drawn if size == drawn.size else ImageOps.fit(drawn, size), "jpeg")
@@ -102,7 +102,7 @@ def _encoded(variant: int, size: tuple[int, int]) -> tuple[bytes, bytes]:
 
 @cache
 def _drawn(variant: int) -> Image.Image:
-    from longtake_sandbox.pictures import draw_picture  # noqa: PLC0415 - loads Pillow only when needed
+    from longtake_sandbox.media import draw_picture  # noqa: PLC0415 - loads Pillow only when needed
 
     return draw_picture(f"poster {variant + 1}", DRAWN_SIZE)
 

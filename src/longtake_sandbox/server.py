@@ -13,21 +13,18 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from longtake_sandbox import bangumi, files, gemini, gemini_veo, kie, kie_veo, tmdb
+from longtake_sandbox import bangumi, files, gemini, kie, tmdb
 from longtake_sandbox.control import Control
 from longtake_sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from longtake_sandbox.options import Options
+    from longtake_sandbox.sandbox import Options
 
 #: All routes. To add a provider, write a module with ENDPOINTS and add it here.
-ENDPOINTS = (
-    *kie.ENDPOINTS, *kie_veo.ENDPOINTS, *gemini.ENDPOINTS, *gemini_veo.ENDPOINTS, *files.ENDPOINTS,
-    *tmdb.ENDPOINTS, *bangumi.ENDPOINTS,
-)  # fmt: skip
-CALLBACK_SHAPES = {kie.FAMILY: kie.callback, kie_veo.FAMILY: kie_veo.callback}
+ENDPOINTS = (*kie.ENDPOINTS, *gemini.ENDPOINTS, *files.ENDPOINTS, *tmdb.ENDPOINTS, *bangumi.ENDPOINTS)
+CALLBACK_SHAPES = {kie.FAMILY: kie.callback, kie.VEO_FAMILY: kie.veo_callback}
 LARGEST_BODY = 64 * 1024 * 1024
 #: How long a stop waits for open requests. Some hang on purpose.
 STOP_SECONDS = 0.2

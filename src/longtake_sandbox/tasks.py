@@ -1,11 +1,13 @@
 """The tasks that the sandbox has accepted, and the journal that keeps them across restarts.
 
-A task's state follows from its age alone; nothing runs in the background.
+A task's state follows from its age alone; nothing runs in the background. Words in its prompt choose how it ends, so
+that one test or demo can show every ending.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import uuid
 import zlib
 from dataclasses import asdict, dataclass, field
@@ -15,12 +17,10 @@ from urllib.parse import parse_qs
 
 import orjson
 
-from longtake_sandbox.prompt_directives import Directives
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from longtake_sandbox.options import Options
+    from longtake_sandbox.sandbox import Options
 
 #: The states of a running task, each with the share of its duration at which it ends.
 STATES = ((0.1, "waiting"), (0.3, "queuing"), (1.0, "generating"))
@@ -186,3 +186,27 @@ def _row(task: Task) -> dict[str, Any]:
     row = {name: value for name, value in asdict(task).items() if name not in FLEETING}
     row["seconds"] = None if math.isinf(task.seconds) else task.seconds
     return row
+
+
+SLOW_FACTOR = 10.0
+_SECONDS = re.compile(r"\[seconds=(\d+(?:\.\d+)?)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Directives:
+    """The ending (success, fail, blocked, safety, empty) and the duration that a prompt asks for."""
+
+    ending: str
+    seconds: float
+
+    @classmethod
+    def read(cls, prompt: str, seconds: float) -> Directives:
+        """Read ``[fail]``, ``[blocked]``, ``[safety]``, ``[empty]``, ``[slow]``, ``[never]`` and ``[seconds=N]``."""
+        ending = next((word for word in ("fail", "blocked", "safety", "empty") if f"[{word}]" in prompt), "success")
+        if named := _SECONDS.search(prompt):
+            seconds = float(named[1])
+        if "[slow]" in prompt:
+            seconds *= SLOW_FACTOR
+        if "[never]" in prompt:
+            seconds = math.inf
+        return cls(ending, seconds)

@@ -21,7 +21,7 @@ from longtake.capabilities.media.thumbnail_store import asset_pictures
 from longtake.capabilities.media.thumbnails import THUMBNAIL_LANE, Thumbnails
 from longtake.engine.tables import jobs
 from longtake.services.assets import THUMBNAIL
-from longtake_sandbox.clips import draw_clip
+from longtake_sandbox.media import draw_clip
 from tests.assets.stage import Source, Stage
 from tests.engine.stage import claim_lane, hire
 from tests.wait import until

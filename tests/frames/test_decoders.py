@@ -22,7 +22,7 @@ from longtake.adapters.decoder.pool import DecoderPool
 from longtake.adapters.decoder.process import MemoryFile
 from longtake.adapters.decoder.protocol import MOST_PIXELS, DecodeRequest
 from longtake.errors import ConnectionLost, DecoderFailed, DecodersBusy, MediaRefused
-from longtake_sandbox.clips import draw_clip, encode_clip
+from longtake_sandbox.media import draw_clip, encode_clip
 from tests.wait import PATIENCE_SECONDS
 
 STILL = DecodeRequest("still", "video/mp4")

@@ -20,7 +20,7 @@ from longtake.adapters.decoder import videos
 from longtake.adapters.decoder.pool import DecoderPool
 from longtake.adapters.decoder.protocol import DecodeRequest
 from longtake.errors import DecodersBusy
-from longtake_sandbox.clips import draw_clip
+from longtake_sandbox.media import draw_clip
 from tests.frames.test_decoders import STILL, Bytes, Endless
 from tests.wait import PATIENCE_SECONDS
 

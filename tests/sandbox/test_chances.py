@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from longtake_sandbox.exchange import Exchange
+from longtake_sandbox.calls import Exchange
 from longtake_sandbox.faults import Faults, RuleBody
-from longtake_sandbox.options import Limit, RateLimiter
+from longtake_sandbox.sandbox import Limit, RateLimiter
 
 
 def drawn(seed: int, count: int = 400) -> list[bool]:

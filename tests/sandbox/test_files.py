@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import av
 import pytest
 
-from longtake_sandbox.clips import draw_clip, is_faststart
-from longtake_sandbox.pictures import draw_picture, encode, size_of
+from longtake_sandbox.media import draw_clip, draw_picture, encode, is_faststart, size_of
 from tests.sandbox.wire import Kie, ask
 
 if TYPE_CHECKING:

@@ -22,11 +22,15 @@ FLASH = "gemini-3.1-flash-image"
 VEO = "veo-3.1-generate-preview"
 
 
-def gemini(sandbox: SandboxProcess, method: str, path: str, body: Any = None, key: str | None = None) -> Answer:
-    return ask(method, f"{sandbox.gemini_url}/{path}", body, {"x-goog-api-key": key or sandbox.key})
+def gemini(
+    sandbox: SandboxProcess, method: str, path: str, body: Any = None, key: str | None = None, seconds: float = 10
+) -> Answer:
+    return ask(method, f"{sandbox.gemini_url}/{path}", body, {"x-goog-api-key": key or sandbox.key}, seconds)
 
 
-def draw(sandbox: SandboxProcess, prompt: str, *, inline: bytes | str = b"", **config: Any) -> Answer:
+def draw(
+    sandbox: SandboxProcess, prompt: str, *, inline: bytes | str = b"", seconds: float = 10, **config: Any
+) -> Answer:
     parts: list[dict[str, Any]] = [{"text": prompt}]
     if inline:
         data = inline if isinstance(inline, str) else base64.b64encode(inline).decode()
@@ -35,7 +39,7 @@ def draw(sandbox: SandboxProcess, prompt: str, *, inline: bytes | str = b"", **c
         "contents": [{"parts": parts}],
         "generationConfig": {"responseModalities": ["IMAGE"], "imageConfig": config},
     }
-    return gemini(sandbox, "POST", f"models/{FLASH}:generateContent", body)
+    return gemini(sandbox, "POST", f"models/{FLASH}:generateContent", body, seconds=seconds)
 
 
 def film(sandbox: SandboxProcess, prompt: str, **parameters: Any) -> Answer:
@@ -149,6 +153,24 @@ def test_operations_end_with_an_error_or_without_samples(sandbox: SandboxProcess
     assert "generatedSamples" not in blocked
     assert blocked["raiMediaFilteredReasons"]
     assert gemini(sandbox, "GET", f"models/{VEO}/operations/nobody").status == 404
+
+
+def test_one_drawing_is_given_to_two_calls(sandbox: SandboxProcess) -> None:
+    first = draw(sandbox, "first").json
+    sandbox.faults("duplicate_id", route="submit", times=1)
+    assert draw(sandbox, "second").json == first
+    assert not [one for one in sandbox.tasks() if one["prompt"] == "second"]
+    assert draw(sandbox, "third").json["responseId"] != first["responseId"]
+
+
+def test_a_drawing_never_ends(sandbox: SandboxProcess) -> None:
+    rule = sandbox.faults("running", route="submit", times=1)
+    with pytest.raises(TimeoutError):
+        draw(sandbox, "a fox for ever", seconds=0.3)
+    assert sandbox.applied(rule) == 1
+    [task] = [one for one in sandbox.tasks() if one["prompt"] == "a fox for ever"]
+    assert task["seconds"] is None
+    assert draw(sandbox, "a fox").status == 200
 
 
 def test_paid_calls_are_tasks_too(sandbox: SandboxProcess) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake_sandbox.options import Options
+from longtake_sandbox.sandbox import Options
 from longtake_sandbox.tasks import Journal, Task, Tasks, reference_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import typer
 from longtake.terminal.options import AsJson
 
 if TYPE_CHECKING:
-    from longtake_sandbox.options import Limit
+    from longtake_sandbox.sandbox import Limit
 
 App = Annotated[
     str | None,
@@ -106,7 +106,7 @@ def sandbox(  # noqa: PLR0913, PLR0917 - each is a knob of its own
     """
     from longtake.errors import CannotListen
     from longtake.terminal.output import print_line
-    from longtake_sandbox.options import FASTSTART, SECONDS, Options
+    from longtake_sandbox.sandbox import FASTSTART, SECONDS, Options
     from longtake_sandbox.server import run_sandbox
 
     if faststart not in FASTSTART:
@@ -143,7 +143,7 @@ def _durations(pairs: list[str]) -> dict[str, float]:
 
 
 def _limit(option: str, text: str | None) -> "Limit | None":
-    from longtake_sandbox.options import Limit
+    from longtake_sandbox.sandbox import Limit
 
     try:
         return Limit.parse(text) if text else None
