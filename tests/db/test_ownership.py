@@ -1,9 +1,17 @@
-"""One process owns a SQLite file; others are told who; the system gives it back however the owner dies."""
+"""One process owns a SQLite file; others are told who; the system gives it back however the owner dies.
+
+An orderly end leaves one file: its log is empty or gone.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import gc
+import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,11 +19,15 @@ import pytest
 
 from longtake import migrate_up, open_database
 from longtake.db.ownership import lock_path
+from longtake.db.sqlite_connection import BUSY_SECONDS
+from longtake.db.urls import sqlite_path
 from longtake.errors import DatabaseOwned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from longtake import Database, Transaction
 
 HOLD = """
 import sys
@@ -102,3 +114,65 @@ def test_the_lock_lies_beside_the_file(sqlite_url: str, tmp_path: Path) -> None:
     database = open_database(sqlite_url, owner="longtake serve")
     assert lock_path(tmp_path / "longtake.db").read_text().startswith("longtake serve (process ")
     database.close()
+
+
+async def fill_log(database: Database) -> None:
+    """Leave a log of over a megabyte, and connections that have used their statements."""
+
+    def write(tx: Transaction) -> None:
+        tx.sql("CREATE TABLE IF NOT EXISTS filler (content BLOB)")
+        tx.sql("INSERT INTO filler VALUES (zeroblob(200000))")
+        assert tx.sql("SELECT count(*) FROM filler") != []
+
+    def read(tx: Transaction) -> None:
+        assert tx.sql("SELECT count(*) FROM filler WHERE content IS NOT NULL") != []
+
+    for _ in range(6):
+        await database.run(write)
+        await asyncio.gather(*(database.read(read) for _ in range(4)))
+
+
+def log_size(path: Path) -> int:
+    log = path.with_name(f"{path.name}-wal")
+    return log.stat().st_size if log.exists() else 0
+
+
+@pytest.mark.parametrize("reader", ["no other program", "a program that reads", "a function that left a statement"])
+async def test_closing_leaves_no_log_behind(sqlite_url: str, reader: str) -> None:
+    def leave_statement(tx: Transaction) -> None:
+        tx._cursor.execute("SELECT content FROM filler")
+
+    path = sqlite_path(sqlite_url)
+    database = open_database(sqlite_url)
+    await fill_log(database)
+    if reader == "a function that left a statement":
+        await database.read(leave_statement)
+        await database.run(leave_statement)
+    assert log_size(path) > 1_000_000
+    with contextlib.closing(sqlite3.connect(path)) as other:
+        if reader == "a program that reads":
+            assert other.execute("SELECT count(*) FROM filler").fetchone() == (6,)
+        # Whatever the collector would have closed later must be closed now.
+        gc.disable()
+        try:
+            database.close()
+        finally:
+            gc.enable()
+        assert log_size(path) == 0
+        assert other.execute("SELECT count(*) FROM filler").fetchone() == (6,)
+
+
+async def test_closing_does_not_wait_long_for_a_program_in_the_middle_of_reading(sqlite_url: str) -> None:
+    path = sqlite_path(sqlite_url)
+    database = open_database(sqlite_url)
+    await fill_log(database)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM filler").fetchone()
+        began = time.monotonic()
+        database.close()
+        assert time.monotonic() - began < BUSY_SECONDS
+        # What it reads stays as it was, and the log is there for it.
+        assert other.execute("SELECT count(*) FROM filler").fetchone() == (6,)
+    open_database(sqlite_url).close()
+    assert log_size(path) == 0

@@ -88,6 +88,8 @@ class SqliteDatabase(Database):
         self._readers.shutdown()
         for connection in self._reader_connections:
             connection.close()
+        # The last connection to close does this too, but another program or a reader may be the last.
+        self._writer.empty_log()
         self._writer.close()
         self._ownership.release()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import sqlalchemy
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from longtake.db.signals import Signals
 
 BUSY_SECONDS = 10.0
+#: How long closing waits for other programs that read the log.
+LOG_READERS_SECONDS = 1.0
 SHARED_PRAGMAS = ("foreign_keys = ON", "temp_store = MEMORY", "cache_size = -16000")
 WRITER_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "journal_size_limit = 67108864")
 #: Marks our own transaction statements, so that none of them is ever taken from the cache for a function's.
@@ -87,8 +89,16 @@ class SqliteConnection:
         version: int = self.driver.execute("PRAGMA data_version").fetchone()[0]
         return version
 
+    def empty_log(self) -> None:
+        """Write the whole log (`-wal`) to the file and empty it, as far as other readers allow."""
+        with suppress(sqlite3.Error):
+            self.driver.execute(f"PRAGMA busy_timeout = {LOG_READERS_SECONDS * 1000:.0f}")
+            self.driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
     def close(self) -> None:
         """Let go of the file."""
+        # SQLite keeps a connection with an unfinished statement open, and its file with it.
+        self._cursor.close()
         self._core.detach()
         self.driver.close()
 
