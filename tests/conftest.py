@@ -11,9 +11,10 @@ from unittest.mock import patch
 import pytest
 from hypothesis import HealthCheck, settings
 
-from longtake import Database, migrate_up, open_database
+from longtake import Database, open_database
 from longtake.engine import lane_store
 from longtake.engine.lanes import STALE_SECONDS
+from longtake.server.open_database import migrate_service
 from tests.databases import PostgresqlServer, StoppedClock, open_with_clock
 from tests.failures import describe_failure
 from tests.s3_server import S3Server, start_s3_server
@@ -77,7 +78,7 @@ def s3_server() -> Iterator[S3Server]:
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SQLite file with all tables, to be copied."""
     path = tmp_path_factory.mktemp("template") / "longtake.db"
-    migrate_up(f"sqlite:///{path}")
+    migrate_service(f"sqlite:///{path}")
     return path
 
 

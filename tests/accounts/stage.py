@@ -12,6 +12,7 @@ from joserfc.jwk import OctKey
 from joserfc.jws import JWSRegistry
 
 from longtake.clock import SystemClock
+from longtake.server.open_database import LOCATIONS
 from longtake.server.readiness import Readiness
 from longtake.server.web import Serving
 from longtake.services.accounts.authenticator import Authenticator
@@ -61,7 +62,7 @@ def serving(engine: Engine, accounts: Authenticator | None = None, vault: Vault 
     """Return what the web application is made of, with the server's token `server-token`."""
     return Serving(
         engine=engine,
-        readiness=Readiness(engine.database, "", lambda: "ok"),
+        readiness=Readiness(engine.database, LOCATIONS, lambda: "ok"),
         token="server-token",
         accounts=accounts or authenticator(engine),
         vault=vault or Vault(lambda: [b"k" * 32]),

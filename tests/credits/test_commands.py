@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake import migrate_up, open_database
+from longtake import open_database
+from longtake.server.open_database import migrate_service
 from longtake.services.credits import capture
 from tests.credits.stage import begin, end_task, give
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def path(place: Place) -> Path:
     """A database with all tables, unowned."""
     place.data.mkdir()
-    migrate_up(f"sqlite:///{place.data}/longtake.db")
+    migrate_service(f"sqlite:///{place.data}/longtake.db")
     return place.data / "longtake.db"
 
 

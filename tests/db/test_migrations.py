@@ -1,42 +1,42 @@
-"""Migrations: up, down and up again with data inside; all or nothing; never two at once."""
+"""Migrations: up, down and up again with data inside; all or nothing; never two at once; each package by itself."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 
 from longtake import migrate_down, migrate_up, open_database
-from longtake.db import migrate
-from longtake.db.migrate import _config, _connection, latest_migration, migration_status, require_current_schema
+from longtake.db.migrate import _connection, known_migrations, migration_status, require_current_schema
 from longtake.engine.events import append_event, read_events
 from longtake.errors import DatabaseOwned, SchemaMismatch
+from longtake.server.open_database import LOCATIONS, migrate_service
 from tests.databases import OWNER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from longtake import Transaction
     from tests.databases import PostgresqlServer
 
-ALL_TABLES = {
-    "alerts", "events", "job_attempts", "job_kinds", "jobs", "jobs_ended", "lanes", "schedules", "workers",
-    "api_keys", "secrets",
+ENGINE_TABLES = {
+    "events", "events_forgotten", "job_attempts", "job_kinds", "jobs", "jobs_ended", "lanes", "schedules", "workers",
+}  # fmt: skip
+ALL_TABLES = ENGINE_TABLES | {
+    "alerts", "api_keys", "secrets",
     "credit_balances", "credit_entries", "credit_holds", "credit_transfers",
     "conversations", "messages", "assets",
     "tasks", "submissions", "idempotency_keys",
     "scene_runs", "scenes", "image_jobs",
     "titles", "posters", "tmdb_years", "tmdb_shows",
-    "asset_facts", "asset_pictures", "events_forgotten", "webhook_cursor", "webhook_deliveries", "webhook_endpoints",
+    "asset_facts", "asset_pictures", "webhook_cursor", "webhook_deliveries", "webhook_endpoints",
 }  # fmt: skip
-MIGRATIONS = sorted(file.name[:4] for file in (Path(migrate.__file__).parent / "migrations/versions").glob("[0-9]*.py"))
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def tables(url: str) -> set[str]:
     with _connection(url) as connection:
-        return set(inspect(connection).get_table_names()) - {"alembic_version", "test_clock"}
+        return set(inspect(connection).get_table_names()) - {"longtake_migrations", "test_clock"}
 
 
 def execute(url: str, statement: str) -> None:
@@ -74,12 +74,12 @@ def write(tx: Transaction) -> None:
 
 
 def test_up_makes_the_tables_and_again_changes_nothing(empty_url: str) -> None:
-    assert migrate_up(empty_url).up_to_date
+    assert migrate_service(empty_url).up_to_date
     assert tables(empty_url) == ALL_TABLES
     database = open_database(empty_url)
     database.run_blocking(write)
     database.close()
-    status = migrate_up(empty_url)
+    status = migrate_service(empty_url)
     assert status.up_to_date
     assert status.pending == []
     database = open_database(empty_url)
@@ -88,16 +88,16 @@ def test_up_makes_the_tables_and_again_changes_nothing(empty_url: str) -> None:
 
 
 def test_down_and_up_again_with_data_inside(empty_url: str) -> None:
-    migrate_up(empty_url)
+    migrate_service(empty_url)
     for _ in range(2):
         database = open_database(empty_url)
         database.run_blocking(write)
         database.close()
-        status = migrate_down(empty_url)
-        assert status.current is None
-        assert len(status.pending) == len(MIGRATIONS)
+        status = migrate_down(empty_url, locations=LOCATIONS)
+        assert status.current == []
+        assert len(status.pending) == len(known_migrations(LOCATIONS))
         assert tables(empty_url) == set()
-        migrate_up(empty_url)
+        migrate_service(empty_url)
         assert tables(empty_url) == ALL_TABLES
     database = open_database(empty_url)
     assert database.run_blocking(read_events) == []
@@ -106,18 +106,19 @@ def test_down_and_up_again_with_data_inside(empty_url: str) -> None:
 
 
 def test_a_failing_migration_leaves_nothing_behind(empty_url: str) -> None:
-    migrate_up(empty_url)
-    migrate_down(empty_url)
-    execute(empty_url, "CREATE TABLE alerts (unexpected integer)")
-    with pytest.raises(Exception, match="alerts"):
-        migrate_up(empty_url)
-    assert tables(empty_url) == {"alerts"}
-    execute(empty_url, "DROP TABLE alerts")
-    assert migrate_up(empty_url).up_to_date
+    execute(empty_url, "CREATE TABLE secrets (unexpected integer)")
+    with pytest.raises(Exception, match="secrets"):
+        migrate_service(empty_url)
+    # Alerts and keys of the same migration went with it; the migrations before it stay.
+    assert tables(empty_url) == {*ENGINE_TABLES, "idempotency_keys", "secrets"}
+    with pytest.raises(SchemaMismatch, match="needs services_0001, credits_0001"):
+        require_current_schema(empty_url, LOCATIONS)
+    execute(empty_url, "DROP TABLE secrets")
+    assert migrate_service(empty_url).up_to_date
 
 
 def test_a_database_without_tables_is_refused(empty_url: str) -> None:
-    assert migration_status(empty_url).current is None
+    assert migration_status(empty_url).current == []
     with pytest.raises(SchemaMismatch, match="no migration at all") as raised:
         require_current_schema(empty_url)
     assert "migrate up" in raised.value.hint
@@ -126,10 +127,13 @@ def test_a_database_without_tables_is_refused(empty_url: str) -> None:
 
 
 def test_a_database_from_the_future_is_refused(database_url: str) -> None:
-    execute(database_url, "UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(SchemaMismatch, match="9999") as raised:
-        require_current_schema(database_url)
-    assert "newer version" in raised.value.hint
+    execute(database_url, "INSERT INTO longtake_migrations VALUES ('credits_9999')")
+    for use in (require_current_schema, migrate_up, migration_status):
+        with pytest.raises(SchemaMismatch, match="credits_9999") as raised:
+            use(database_url, LOCATIONS)
+        assert "newer version" in raised.value.hint
+    # The engine's tables are as it knows them.
+    require_current_schema(database_url)
 
 
 def test_asking_for_the_status_makes_no_file(tmp_path: Path) -> None:
@@ -148,7 +152,10 @@ def test_an_open_sqlite_file_is_not_migrated_under_its_owner(sqlite_url: str) ->
 
 
 def test_two_processes_migrating_at_once(empty_postgresql_url: str) -> None:
-    code = "import sys; from longtake import migrate_up; print(migrate_up(sys.argv[1]).current)"
+    code = (
+        "import sys; from longtake.server.open_database import migrate_service;"
+        " print(migrate_service(sys.argv[1]).current[-1])"
+    )
     command = [sys.executable, "-c", code, empty_postgresql_url]
     with psycopg.connect(empty_postgresql_url) as connection:
         # Both are let go at the same moment.
@@ -159,7 +166,7 @@ def test_two_processes_migrating_at_once(empty_postgresql_url: str) -> None:
             if connection.execute(waiting).fetchall() == [(2,)]:
                 break
     answers = [process.communicate(timeout=60) for process in both]
-    assert [answer[0] for answer in answers] == [f"{MIGRATIONS[-1]}\n"] * 2, answers
+    assert [answer[0] for answer in answers] == ["catalogue_0001\n"] * 2, answers
     assert tables(empty_postgresql_url) == ALL_TABLES
 
 
@@ -181,5 +188,44 @@ def test_a_strange_file_name_is_the_same_file_for_migrations_and_for_the_program
     assert (tmp_path / name).exists()
 
 
-def test_the_newest_file_is_the_migration_that_alembic_calls_head() -> None:
-    assert latest_migration() == ScriptDirectory.from_config(_config(None)).get_current_head()
+def test_a_library_user_gets_the_engines_tables_and_no_others(empty_url: str) -> None:
+    assert migrate_up(empty_url).current == ["engine_0001"]
+    assert tables(empty_url) == ENGINE_TABLES
+    assert migrate_service(empty_url).up_to_date
+    assert tables(empty_url) == ALL_TABLES
+
+
+def test_the_engine_migrates_alone_beside_the_services_tables(empty_url: str) -> None:
+    migrate_service(empty_url)
+    assert migrate_up(empty_url).current == ["engine_0001"]
+    with pytest.raises(SchemaMismatch, match="credits") as raised:
+        migrate_down(empty_url)
+    assert "locations" in raised.value.hint
+    assert tables(empty_url) == ALL_TABLES
+
+
+def test_a_package_of_an_application_migrates_beside_ours(
+    empty_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "a_package_of_theirs" / "notes" / "migrations"
+    folder.mkdir(parents=True)
+    (folder.parents[1] / "__init__.py").touch()
+    for number in (1, 2):
+        (folder / f"000{number}_notes.py").write_text(
+            f'"""Table number {number}."""\nfrom alembic import op\n'
+            f"def upgrade(): op.execute('CREATE TABLE notes_{number} (id integer)')\n"
+            f"def downgrade(): op.execute('DROP TABLE notes_{number}')\n"
+        )
+    monkeypatch.syspath_prepend(tmp_path)
+    locations = ("longtake.engine", "a_package_of_theirs.notes")
+    migrate_up(empty_url)
+    pending = migration_status(empty_url, locations).pending
+    assert pending == ["notes_0001 Table number 1.", "notes_0002 Table number 2."]
+    assert migrate_up(empty_url, locations).current == ["engine_0001", "notes_0002"]
+    assert tables(empty_url) == ENGINE_TABLES | {"notes_1", "notes_2"}
+    assert migrate_down(empty_url, "notes_0001", locations).pending == ["notes_0002 Table number 2."]
+    assert tables(empty_url) == ENGINE_TABLES | {"notes_1"}
+    with pytest.raises(ValueError, match="notes_0003"):
+        migrate_down(empty_url, "notes_0003", locations)
+    with pytest.raises(LookupError, match="has no folder of migrations"):
+        migrate_up(empty_url, ["a_package_of_theirs.nothing"])

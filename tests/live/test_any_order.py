@@ -12,9 +12,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from longtake import Database, migrate_up, open_database
+from longtake import Database, open_database
 from longtake.engine import prune
 from longtake.engine.events import forgotten_until, read_events
+from longtake.server.open_database import migrate_service
 from longtake.services.live import streams as streams_module
 from longtake.services.live.event_log import Cursor, current_place
 from longtake.services.live.feed import ReplayBuffer
@@ -139,7 +140,7 @@ def module_database(request: pytest.FixtureRequest) -> Iterator[Database]:
     if request.param == "sqlite":
         with tempfile.TemporaryDirectory() as folder:
             url = f"sqlite:///{Path(folder) / 'longtake.db'}"
-            migrate_up(url)
+            migrate_service(url)
             opened = open_database(url)
             yield opened
             opened.close()

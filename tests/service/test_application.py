@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake import Engine, migrate_up, open_database
+from longtake import Engine, open_database
 from longtake.errors import InvalidApplication
 from longtake.server.application import Application
+from longtake.server.open_database import migrate_service
 from longtake.settings import Settings
 from tests.service import slow_app
 from tests.service.processes import Place
@@ -25,7 +26,7 @@ def place(tmp_path: Path) -> Place:
     """A place whose database holds one slow job."""
     place = Place(tmp_path, {"PYTHONPATH": str(ROOT)})
     url = f"sqlite:///{place.data}/longtake.db"
-    migrate_up(url)
+    migrate_service(url)
     enqueue(url, place)
     return place
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
-from longtake import migrate_up
+from longtake.server.open_database import migrate_service
 from tests.sandbox_process import SandboxProcess
 from tests.service.cli_users import User, place_with
 from tests.service.processes import Place, Server
@@ -228,7 +228,7 @@ def test_operators_see_how_media_fare_and_mend_what_is_stuck(commands: Commands,
     longtake = commands.at(place)
     place.data.mkdir()
     file = place.data / "longtake.db"
-    migrate_up(f"sqlite:///{file}")
+    migrate_service(f"sqlite:///{file}")
     with place.server_here(with_worker=False):
         pass  # From now on the database knows which jobs there are.
     connection = sqlite3.connect(file)

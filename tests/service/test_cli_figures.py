@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake import migrate_up
+from longtake.server.open_database import migrate_service
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ def path(place: Place) -> Path:
     """A database in which a third of the tasks failed, and the others took 80 seconds."""
     place.data.mkdir()
     file = place.data / "longtake.db"
-    migrate_up(f"sqlite:///{file}")
+    migrate_service(f"sqlite:///{file}")
     connection = sqlite3.connect(file)
     connection.execute(FILL)
     connection.commit()

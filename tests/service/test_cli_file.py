@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake import Database, Engine, JobKind, JobRequest, Transaction, migrate_up, open_database
+from longtake import Database, Engine, JobKind, JobRequest, Transaction, open_database
 from longtake.cli import jobs as jobs_commands
+from longtake.db.migrate import known_migrations
 from longtake.db.ownership import FileOwnership
 from longtake.server.file_owner import COMMAND
-from tests.db.test_migrations import MIGRATIONS
+from longtake.server.open_database import LOCATIONS, migrate_service
 from tests.service.past import end_job
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ async def handler(_job: Any) -> Any:
 def path(place: Place) -> Path:
     """A database with all tables, unowned."""
     place.data.mkdir()
-    migrate_up(f"sqlite:///{place.data}/longtake.db")
+    migrate_service(f"sqlite:///{place.data}/longtake.db")
     return place.data / "longtake.db"
 
 
@@ -79,7 +80,8 @@ def test_tables_that_are_too_old_are_exit_code_4_until_migrated(commands: Comman
         True,
     )
     status = longtake("migrate", "status", "--json")
-    assert (status.code, status.json["up_to_date"], len(status.json["pending"])) == (4, False, len(MIGRATIONS))
+    assert (status.code, status.json["up_to_date"]) == (4, False)
+    assert len(status.json["pending"]) == len(known_migrations(LOCATIONS))
     assert longtake("migrate", "up").code == 0
     assert longtake("migrate", "status").code == 0
     assert longtake("jobs", "list").code == 0
@@ -87,7 +89,7 @@ def test_tables_that_are_too_old_are_exit_code_4_until_migrated(commands: Comman
 
 def test_tables_of_a_newer_version_are_exit_code_4(commands: Commands, place: Place, path: Path) -> None:
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.execute("INSERT INTO longtake_migrations VALUES ('engine_9999')")
     connection.close()
     for arguments in (("jobs", "list"), ("serve",), ("migrate", "status")):
         refused = commands.at(place)(*arguments)

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from longtake import migrate_down
+from longtake.server.open_database import LOCATIONS
 from tests.service.processes import Place
 from tests.service.slow_jobs import APP, ROOT, enqueue, sign
 from tests.wait import wait_for
@@ -77,7 +78,7 @@ def test_lists_and_changes_go_to_the_database(commands: Commands, place: Place, 
 def test_old_tables_are_refused_with_the_command_to_run_and_left_alone(
     commands: Commands, place: Place, postgresql_url: str
 ) -> None:
-    migrate_down(postgresql_url)
+    migrate_down(postgresql_url, locations=LOCATIONS)
     longtake = commands.at(place)
     for arguments in (("serve",), ("worker",), ("jobs", "list")):
         refused = longtake(*arguments)

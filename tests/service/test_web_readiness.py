@@ -17,7 +17,7 @@ def test_tables_that_changed_under_a_server_are_named(tmp_path: Path, postgresql
         checks = server.request("GET", "/readyz").json["checks"]
         assert checks["worker"] == "not in this process"
         with psycopg.connect(postgresql_url, autocommit=True) as connection:
-            connection.execute("UPDATE alembic_version SET version_num = '9999'")
+            connection.execute("INSERT INTO longtake_migrations VALUES ('credits_9999')")
         answer = server.request("GET", "/readyz")
         assert answer.status == 503
-        assert "schema: the database is at 9999" in answer.json["detail"]
+        assert "schema: The database is at migration credits_9999" in answer.json["detail"]

@@ -41,16 +41,15 @@ def up(admin_url: AdminUrl = "", as_json: AsJson = False) -> None:
 
     On SQLite `longtake serve` does this by itself. On PostgreSQL run it once before the new version starts.
     """
-    from longtake.db.migrate import migrate_up
     from longtake.db.urls import is_sqlite
-    from longtake.server.open_database import patiently, set_up
+    from longtake.server.open_database import migrate_service, patiently, set_up
     from longtake.terminal.output import print_line
 
     settings = _settings()
     made = set_up(settings, admin_url)
     for one in [] if as_json else made:
         print_line(f"Made: {one}.")
-    status = patiently(migrate_up, settings.database_url)
+    status = patiently(migrate_service, settings.database_url)
     if not is_sqlite(settings.database_url):
         # PostgreSQL's driver comes with it.
         from longtake.db.roles import require_rights
@@ -61,21 +60,21 @@ def up(admin_url: AdminUrl = "", as_json: AsJson = False) -> None:
 
 @app.command()
 def down(
-    to: Annotated[str, typer.Argument(help="The migration to go back to; `base` removes all tables.")],
+    to: Annotated[
+        str, typer.Argument(help="The migration to go back to, such as credits_0001; `base` removes all tables.")
+    ],
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Undo migrations. What the removed tables and columns hold is lost."""
-    from alembic.util.exc import CommandError
-
     from longtake.db.migrate import migrate_down
-    from longtake.server.open_database import patiently
+    from longtake.server.open_database import LOCATIONS, patiently
 
     url = _settings().database_url
     confirm(f"Go back to {to}? What the removed tables and columns hold is lost.", yes=yes)
     try:
-        status = patiently(lambda address: migrate_down(address, to), url)
-    except CommandError as error:
+        status = patiently(lambda address: migrate_down(address, to, LOCATIONS), url)
+    except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="TO") from None
     _report(status, as_json=as_json)
 
@@ -107,6 +106,6 @@ def _report(status: "MigrationStatus", *, as_json: bool, **further: object) -> N
         facts = {"current": status.current, "latest": status.latest, "pending": status.pending}
         print_json({**facts, "up_to_date": status.up_to_date, **further})
         return
-    print_line(f"The database is at {status.current or 'no migration'}; this program needs {status.latest}.")
+    print_line(str(status))
     for name in status.pending:
         print_line(f"  missing: {name}")

@@ -1,11 +1,18 @@
 """Migrations, forward and back, on either database.
 
-Nearly every process finds all migrations there, and asks no more than the table Alembic keeps. Alembic itself, and
-PostgreSQL's driver, are imported by the functions that use them: they would take half of a command's time.
+A location is a package with a folder `migrations` of numbered files, each with `upgrade()` and `downgrade()`.
+Locations run in the order in which they are given, so that a later one may need an earlier one's tables. The table
+`longtake_migrations` names what has run. Each location goes its own way: the engine migrates alone, also in a database
+that has the tables of the service.
+
+Alembic's operations, and PostgreSQL's driver, are imported by the functions that use them: they would take half of a
+command's time.
 """
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import sqlite3
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sqlalchemy
+from sqlalchemy import Column, MetaData, Table, Text
 from sqlalchemy.pool import NullPool
 
 from longtake.db.ownership import FileOwnership
@@ -20,110 +28,185 @@ from longtake.db.urls import is_sqlite, postgresql_url, sqlite_path
 from longtake.errors import RightsMissing, SchemaMismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
-    from alembic.config import Config
-    from alembic.script import ScriptDirectory
     from sqlalchemy import Connection
 
-MIGRATIONS = Path(__file__).parent / "migrations"
+    from longtake.db.database import Transaction
 
 #: Any number will do, as long as all Longtake processes use the same.
 MIGRATION_LOCK = 7_016_511_206
+#: What a program needs that uses Longtake as a library. The service names all of its packages.
+ENGINE = ("longtake.engine",)
+
+applied_migrations = Table("longtake_migrations", MetaData(), Column("name", Text, primary_key=True))
+
+
+@dataclass(frozen=True)
+class Migration:
+    """A file of a location."""
+
+    label: str
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """Return what the database remembers it by, such as `credits_0001`."""
+        return f"{self.label}_{self.path.name[:4]}"
+
+    def describe(self) -> str:
+        """Return the name, and the first line of what the file says about itself."""
+        first, *_rest = (ast.get_docstring(ast.parse(self.path.read_text())) or "").splitlines()
+        return f"{self.name} {first}"
+
+    def run(self, connection: Connection, *, up: bool) -> None:
+        """Run it, and note that it has run, in one transaction."""
+        from alembic.migration import MigrationContext  # noqa: PLC0415
+        from alembic.operations import Operations  # noqa: PLC0415
+
+        spec = importlib.util.spec_from_file_location(f"longtake_migration_{self.name}", self.path)
+        assert spec is not None and spec.loader is not None  # noqa: S101, PT018 - known for a name that ends in .py
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        name = applied_migrations.c.name
+        with Operations.context(MigrationContext.configure(connection)):
+            if up:
+                module.upgrade()
+                connection.execute(applied_migrations.insert().values(name=self.name))
+            else:
+                module.downgrade()
+                connection.execute(applied_migrations.delete().where(name == self.name))
+        connection.commit()
 
 
 @dataclass(frozen=True)
 class MigrationStatus:
-    """Which migration the database is at, and which this program was written for."""
+    """The newest migration of each location in the database and in this program, and what is missing, described."""
 
-    current: str | None
-    latest: str
+    current: list[str]
+    latest: list[str]
     pending: list[str]
 
     @property
     def up_to_date(self) -> bool:
         """Say whether the tables are those this program expects."""
-        return self.current == self.latest
+        return not self.pending
+
+    def __str__(self) -> str:
+        """Return the sentence about it."""
+        if self.up_to_date:
+            return f"The database is up to date ({', '.join(self.latest)})."
+        missing = ", ".join(one.split(" ", 1)[0] for one in self.pending)
+        return f"The database is at {', '.join(self.current) or 'no migration at all'}; this program needs {missing}."
 
 
-def migrate_up(url: str) -> MigrationStatus:
-    """Bring the database to the newest migration; a database that is there already is left alone."""
+def migrate_up(url: str, locations: Sequence[str] = ENGINE) -> MigrationStatus:
+    """Run the migrations of the locations that the database does not have; return where it is then."""
     with _connection(url) as connection:
-        if _current(connection) != latest_migration():
-            import alembic.command  # noqa: PLC0415
+        applied = _read_applied(connection)
+        compare_schema(applied, locations)
+        missing = [one for one in known_migrations(locations) if one.name not in applied]
+        if missing:
+            applied_migrations.create(connection, checkfirst=True)
+        for migration in missing:
+            migration.run(connection, up=True)
+        return compare_schema(_read_applied(connection), locations)
 
-            alembic.command.upgrade(_config(connection), "head")
-        return _status(connection)
 
-
-def migrate_down(url: str, to: str = "base") -> MigrationStatus:
-    """Undo migrations down to the given one (``base``: all of them)."""
-    import alembic.command  # noqa: PLC0415
-
+def migrate_down(url: str, to: str = "base", locations: Sequence[str] = ENGINE) -> MigrationStatus:
+    """Undo the migrations of a location that came after the given one, or with ``base`` those of all locations."""
     with _connection(url) as connection:
-        alembic.command.downgrade(_config(connection), to)
-        return _status(connection)
+        applied = _read_applied(connection)
+        compare_schema(applied, locations)
+        for migration in _later_than(to, applied, locations):
+            migration.run(connection, up=False)
+        left = _read_applied(connection)
+        if not left:
+            applied_migrations.drop(connection, checkfirst=True)
+        return compare_schema(left, locations)
 
 
-def migration_status(url: str) -> MigrationStatus:
-    """Say which migrations the database has."""
+def migration_status(url: str, locations: Sequence[str] = ENGINE) -> MigrationStatus:
+    """Return which migrations the database has."""
     if is_sqlite(url) and not sqlite_path(url).exists():
-        return MigrationStatus(None, latest_migration(), _names(_script(), None))
+        return compare_schema((), locations)
     with _connection(url, owned=False) as connection:
-        return _status(connection)
+        return compare_schema(_read_applied(connection), locations)
 
 
-def require_current_schema(url: str) -> None:
+def require_current_schema(url: str, locations: Sequence[str] = ENGINE) -> None:
     """Refuse to go on with tables that are not those this program was written for."""
-    status = migration_status(url)
+    status = migration_status(url, locations)
     if not status.up_to_date:
-        at = status.current or "no migration at all"
-        raise SchemaMismatch(f"The database is at {at}, this program needs {status.latest}.")
+        raise SchemaMismatch(str(status))
 
 
-def _status(connection: Connection) -> MigrationStatus:
-    current, latest = _current(connection), latest_migration()
-    if current == latest:
-        return MigrationStatus(current, latest, [])
-    script = _script()
-    known = {one.revision for one in script.walk_revisions()}
-    if current is not None and current not in known:
+def read_applied(tx: Transaction | Connection) -> list[str]:
+    """Return the names of all migrations that the database has, also those of locations not asked about."""
+    return list(tx.execute(sqlalchemy.select(applied_migrations.c.name)).scalars())
+
+
+def compare_schema(applied: Collection[str], locations: Sequence[str]) -> MigrationStatus:
+    """Return what is missing; refuse a database that a newer version of one of the locations has migrated."""
+    known = known_migrations(locations)
+    names, labels = {one.name for one in known}, {one.label for one in known}
+    newer = sorted(name for name in applied if name not in names and _label(name) in labels)
+    if newer:
         raise SchemaMismatch(
-            f"The database is at migration {current}, which this version of Longtake does not know.",
+            f"The database is at migration {newer[-1]}, which this version of Longtake does not know.",
             hint="Install the newer version of Longtake that made it.",
         )
-    return MigrationStatus(current, latest, _names(script, current))
+    return MigrationStatus(
+        current=list({one.label: one.name for one in known if one.name in applied}.values()),
+        latest=list({one.label: one.name for one in known}.values()),
+        pending=[one.describe() for one in known if one.name not in applied],
+    )
 
 
-def latest_migration() -> str:
-    """Return the newest migration of this program. Their files are numbered, so Alembic need not read them all."""
-    return max(file.name.split("_", 1)[0] for file in (MIGRATIONS / "versions").glob("[0-9]*_*.py"))
+def known_migrations(locations: Sequence[str]) -> list[Migration]:
+    """Return the migrations of the locations, in the order in which they run."""
+    return [
+        Migration(location.rpartition(".")[2], path)
+        for location in locations
+        for path in sorted(_folder(location).glob("[0-9][0-9][0-9][0-9]_*.py"))
+    ]
 
 
-def _current(connection: Connection) -> str | None:
-    if not sqlalchemy.inspect(connection).has_table("alembic_version"):
-        return None
-    return connection.execute(sqlalchemy.text("SELECT version_num FROM alembic_version")).scalar()
+def _folder(location: str) -> Path:
+    """Return where a package's migrations are, without importing more of it than the package at the top."""
+    top, *rest = location.split(".")
+    spec = importlib.util.find_spec(top)
+    folder = Path(*((spec and spec.submodule_search_locations) or [])[:1], *rest, "migrations")
+    if not folder.is_dir():
+        raise LookupError(f"The package {location} has no folder of migrations.")
+    return folder
 
 
-def _script() -> ScriptDirectory:
-    from alembic.script import ScriptDirectory  # noqa: PLC0415
-
-    return ScriptDirectory.from_config(_config(None))
+def _label(name: str) -> str:
+    return name.rpartition("_")[0]
 
 
-def _names(script: ScriptDirectory, current: str | None) -> list[str]:
-    pending = [one for one in script.walk_revisions(base=current or "base") if one.revision != current]
-    return [f"{one.revision} {(one.doc or '').strip()}" for one in reversed(pending)]
+def _later_than(to: str, applied: Collection[str], locations: Sequence[str]) -> list[Migration]:
+    """Return what is to be undone, the last one first."""
+    known = known_migrations(locations)
+    labels = {one.label for one in known}
+    if to == "base":
+        others = sorted({_label(name) for name in applied} - labels)
+        if others:
+            raise SchemaMismatch(
+                f"The database also has the tables of {', '.join(others)}, which may need these.",
+                hint="Name their packages as locations too.",
+            )
+        down = known
+    elif to in {one.name for one in known}:
+        down = [one for one in known if one.label == _label(to) and one.name > to]
+    else:
+        raise ValueError(f"There is no migration {to!r}. Name one, such as {known[0].name}, or base for all of them.")
+    return [one for one in reversed(down) if one.name in applied]
 
 
-def _config(connection: Connection | None) -> Config:
-    from alembic.config import Config  # noqa: PLC0415
-
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    config.attributes["connection"] = connection
-    return config
+def _read_applied(connection: Connection) -> list[str]:
+    return read_applied(connection) if sqlalchemy.inspect(connection).has_table(applied_migrations.name) else []
 
 
 @contextmanager

@@ -37,7 +37,7 @@ PASSWORD = "'…'"  # noqa: S105 - the very opposite of one
 FOREIGN_TABLES = """
 SELECT relname FROM pg_class
 WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v')
-  AND (relname = 'alembic_version' OR EXISTS (SELECT FROM aclexplode(relacl) WHERE grantee = to_regrole(%s)))
+  AND (relname = 'longtake_migrations' OR EXISTS (SELECT FROM aclexplode(relacl) WHERE grantee = to_regrole(%s)))
   AND relowner <> to_regrole(quote_ident(%s)) ORDER BY relname
 """
 FOREIGN_FUNCTIONS = """

@@ -1,4 +1,4 @@
-"""What migrations of both databases have in common: defaults, rights, rows that only their owner sees.
+"""What migrations have in common: defaults, rights, rows that only their owner sees; each in both dialects.
 
 Only migrations use this. What it makes must never change: a new need is a new function.
 """
@@ -8,7 +8,14 @@ from sqlalchemy import TextClause, text
 
 from longtake.db.dialects import POSTGRESQL
 
+#: Made by the engine's first migration.
 REFUSE_FUNCTION = "longtake_append_only"
+#: For functions with the rights of their owner: with the caller's own temporary tables found last, never first.
+SEARCH_PATH = "public, pg_catalog, pg_temp"
+SQLITE_NOW = "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
+_OWN_FORM = "[12][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9] [0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]"
+#: The first PostgreSQL whose views can ask with the rights of their reader.
+FIRST_WITH_INVOKER = (15,)
 _MILLIS = "(CAST(strftime('%s', 'now') AS integer) * 1000 + CAST(substr(strftime('%f', 'now'), 4) AS integer))"
 #: A UUIDv7 in plain SQL, for rows that triggers and other programs write.
 SQLITE_NEW_ID = (
@@ -32,7 +39,7 @@ def is_postgresql() -> bool:
 
 def now_default() -> TextClause:
     """Return the default for times: rows that outside SQL writes have no Python to ask."""
-    return text("longtake_now()") if is_postgresql() else text("(strftime('%Y-%m-%d %H:%M:%f000', 'now'))")
+    return text("longtake_now()") if is_postgresql() else text(f"({SQLITE_NOW})")
 
 
 def uuid_default() -> TextClause:
@@ -71,21 +78,9 @@ def own_rows(*tables: str) -> None:
 
 def append_only(*tables: str) -> None:
     """Refuse every UPDATE, DELETE and TRUNCATE, also to the owner."""
-    if is_postgresql():
-        op.execute(
-            f"CREATE OR REPLACE FUNCTION {REFUSE_FUNCTION}() RETURNS trigger LANGUAGE plpgsql"
-            " SET search_path = pg_catalog AS"
-            " $$ BEGIN RAISE EXCEPTION '% is append-only', TG_TABLE_NAME; END $$"
-        )
     for table in tables:
         for verb in ("UPDATE", "DELETE"):
-            name = f"{table}_no_{verb.lower()}"
-            body = (
-                f"FOR EACH ROW EXECUTE FUNCTION {REFUSE_FUNCTION}()"
-                if is_postgresql()
-                else f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
-            )
-            op.execute(f"CREATE TRIGGER {name} BEFORE {verb} ON {table} {body}")
+            refuse(verb, table, f"{table}_no_{verb.lower()}")
         if is_postgresql():
             op.execute(
                 f"CREATE TRIGGER {table}_no_truncate BEFORE TRUNCATE ON {table}"
@@ -93,7 +88,42 @@ def append_only(*tables: str) -> None:
             )
 
 
-def drop_refuse_function() -> None:
-    """Remove what the triggers called, after the last table that had one."""
-    if is_postgresql():
-        op.execute(f"DROP FUNCTION IF EXISTS {REFUSE_FUNCTION}()")
+def refuse(verb: str, table: str, trigger: str) -> None:
+    """Refuse every UPDATE or DELETE of a row."""
+    body = (
+        f"FOR EACH ROW EXECUTE FUNCTION {REFUSE_FUNCTION}()"
+        if is_postgresql()
+        else f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+    )
+    op.execute(f"CREATE TRIGGER {trigger} BEFORE {verb} ON {table} {body}")
+
+
+def create_views(**views: str) -> None:
+    """Make views that the program may read. They ask with the rights of their reader, where PostgreSQL knows that."""
+    version = op.get_bind().dialect.server_version_info or (0,)
+    options = " WITH (security_invoker = true)" if is_postgresql() and version >= FIRST_WITH_INVOKER else ""
+    for name, query in views.items():
+        op.execute(f"CREATE VIEW {name}{options} AS{query}")
+        if is_postgresql():
+            op.execute(f"GRANT SELECT ON {name} TO longtake_engine")
+
+
+def day_ago() -> str:
+    """Return SQL for the time a day before now."""
+    return (
+        "longtake_now() - interval '1 day'" if is_postgresql() else "strftime('%Y-%m-%d %H:%M:%f000', 'now', '-1 day')"
+    )
+
+
+def sqlite_moment(text: str) -> str:
+    """Return SQL for a time in the one form that rows may hold; NULL for what is none.
+
+    SQLite lets an application write anything. A time in another form would sort wrongly, and nonsense in a job would
+    keep all jobs of its queue from being read. Days that no month has are those of the next one: without a modifier
+    SQLite would hand them on as they are.
+    """
+    return (
+        f"CASE WHEN {text} GLOB '{_OWN_FORM}'"
+        f" AND substr({text}, 1, 19) = strftime('%Y-%m-%d %H:%M:%S', {text}, '+0 seconds') THEN {text}"
+        f" WHEN {text} GLOB '[12][0-9][0-9][0-9]-*' THEN strftime('%Y-%m-%d %H:%M:%f000', {text}, '+0 seconds') END"
+    )

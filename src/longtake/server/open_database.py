@@ -18,6 +18,20 @@ from longtake.server.file_owner import CANNOT_USE_HINT, COMMAND, MIGRATION, PATI
 from longtake.settings import Settings
 
 R = TypeVar("R")
+#: The packages that bring tables: a later one may need an earlier one's.
+LOCATIONS = (
+    "longtake.engine",
+    "longtake.http",
+    "longtake.services",
+    "longtake.services.credits",
+    "longtake.services.conversations",
+    "longtake.services.assets",
+    "longtake.services.webhooks",
+    "longtake.capabilities.generation",
+    "longtake.capabilities.media",
+    "longtake.capabilities.scenes",
+    "longtake.capabilities.catalogue",
+)
 log = structlog.get_logger(__name__)
 
 
@@ -30,7 +44,7 @@ def open_for_service(settings: Settings, owner: str) -> Database:
     if is_sqlite(settings.database_url):
         pending = schema_status(settings).pending
         if pending:
-            patiently(migrate_up, settings.database_url)
+            patiently(migrate_service, settings.database_url)
             log.info("tables brought up to date", action="migrate", migrations=pending)
     else:
         clearly(settings.database_url, lambda: _require_readable_schema(settings.database_url))
@@ -53,7 +67,7 @@ def require_plain_role(settings: Settings) -> None:
 
 def _require_readable_schema(url: str) -> None:
     try:
-        require_current_schema(url)
+        require_current_schema(url, LOCATIONS)
     except RightsMissing:
         from longtake.db.roles import require_rights  # noqa: PLC0415 - as above
 
@@ -76,7 +90,7 @@ def open_for_command(settings: Settings, ownership: FileOwnership | None) -> Dat
     """Open the database for one command, which has taken its file already where it is SQLite's."""
     url = settings.database_url
     try:
-        clearly(url, lambda: require_current_schema(url))
+        clearly(url, lambda: require_current_schema(url, LOCATIONS))
         return clearly(url, lambda: _open(settings, url, ownership or COMMAND))
     except BaseException:
         if ownership is not None:
@@ -84,9 +98,14 @@ def open_for_command(settings: Settings, ownership: FileOwnership | None) -> Dat
         raise
 
 
+def migrate_service(url: str) -> MigrationStatus:
+    """Bring all tables of the service to their newest migration."""
+    return migrate_up(url, LOCATIONS)
+
+
 def schema_status(settings: Settings) -> MigrationStatus:
     """Say which migrations the database has and needs."""
-    return clearly(settings.database_url, lambda: migration_status(settings.database_url))
+    return clearly(settings.database_url, lambda: migration_status(settings.database_url, LOCATIONS))
 
 
 def patiently(call: Callable[[str], R], url: str) -> R:

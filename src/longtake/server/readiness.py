@@ -1,57 +1,51 @@
 """Whether this process can do its work now, and if not, why not."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from sqlalchemy import text
-
-from longtake.db import Database, Transaction
-from longtake.errors import LongtakeError
+from longtake.db import Database
+from longtake.db.migrate import compare_schema, read_applied
+from longtake.errors import LongtakeError, SchemaMismatch
 from longtake.http.problems import public_message
 
 ANSWER_SECONDS = 2.0
 OK = "ok"
+UNKNOWN = "unknown while the database does not answer"
 
 
 class Readiness:
     """Checks the database, its schema and the worker. Simultaneous probes share one check."""
 
-    def __init__(self, database: Database, schema: str, worker_state: Callable[[], str]) -> None:
+    def __init__(self, database: Database, locations: Sequence[str], worker_state: Callable[[], str]) -> None:
         self._database = database
-        self._schema = schema
+        self._locations = locations
         self._worker_state = worker_state
-        self._look: asyncio.Task[str] | None = None
+        self._look: asyncio.Task[tuple[str, str]] | None = None
 
     async def checks(self) -> dict[str, str]:
         """Return `ok` for each part, or what is wrong with it."""
-        version = await self._ask()
-        database, schema = OK, OK
-        if version.startswith("!"):
-            database, schema = version[1:], "unknown while the database does not answer"
-        elif version != self._schema:
-            schema = f"the database is at {version or 'no migration'}, this program needs {self._schema}"
+        database, schema = await self._ask()
         return {"database": database, "schema": schema, "worker": self._worker_state()}
 
-    async def _ask(self) -> str:
-        """Return the schema's version, or what went wrong after an exclamation mark.
+    async def _ask(self) -> tuple[str, str]:
+        """Return how the database and its schema are.
 
         A look that got no answer in time goes on by itself: a second one beside it would only take another
         connection from the work.
         """
         if self._look is None or self._look.done():
-            self._look = asyncio.create_task(self._read_version())
+            self._look = asyncio.create_task(self._check_schema())
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await asyncio.shield(self._look)
         except TimeoutError:
-            return f"!the database did not answer within {ANSWER_SECONDS:g} s"
+            return f"the database did not answer within {ANSWER_SECONDS:g} s", UNKNOWN
 
-    async def _read_version(self) -> str:
+    async def _check_schema(self) -> tuple[str, str]:
         try:
-            return await self._database.read(_version)
+            status = compare_schema(await self._database.read(read_applied), self._locations)
+        except SchemaMismatch as error:
+            return OK, error.message
         except LongtakeError as error:
-            return f"!{public_message(error)}"
-
-
-def _version(tx: Transaction) -> str:
-    return str(tx.execute(text("SELECT version_num FROM alembic_version")).scalar() or "")
+            return public_message(error), UNKNOWN
+        return OK, OK if status.up_to_date else str(status)

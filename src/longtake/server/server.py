@@ -18,7 +18,7 @@ from longtake.errors import AuthenticationRequired, CannotListen
 from longtake.logs import configure_logs
 from longtake.server.application import Application
 from longtake.server.connections import HttpProtocol
-from longtake.server.open_database import schema_status
+from longtake.server.open_database import LOCATIONS
 from longtake.server.process import opened, run_event_loop, until_stopped, working
 from longtake.server.public_address import check_public_address
 from longtake.server.readiness import Readiness
@@ -147,7 +147,7 @@ def _web(
     settings = application.settings
     serving = Serving(
         engine=application.engine,
-        readiness=Readiness(application.database, schema_status(settings).latest, worker_state),
+        readiness=Readiness(application.database, LOCATIONS, worker_state),
         token=server.token,
         accounts=accounts,
         vault=application.vault,

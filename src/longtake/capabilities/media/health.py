@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Column, Integer, MetaData, Table, Text, func, literal, select, text, update
 from sqlalchemy.types import Float
 
-from longtake.capabilities.media.stuck_copies import MOST_STUCK, STUCK_SECONDS
+from longtake.capabilities.media.stuck_copies import MOST_STUCK, STUCK_ERROR, STUCK_SECONDS
 from longtake.clock import iso_timestamp
 from longtake.db.dialects import NOW, Identifier, Instant, later
-from longtake.db.media_views import STUCK_ERROR
 from longtake.services.assets import assets
 
 if TYPE_CHECKING:

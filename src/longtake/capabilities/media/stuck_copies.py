@@ -14,7 +14,6 @@ from sqlalchemy import Row, Text, cast, exists, func, select, text
 from longtake.capabilities.media.mirror_retry import IMPORT, import_wait, needs_alert
 from longtake.capabilities.media.mirror_store import alert_not_saved, announce_given_up, note_failure
 from longtake.db.dialects import later
-from longtake.db.media_views import STUCK_ERROR
 from longtake.engine.jobs import JobRequest, Priority
 from longtake.engine.kinds import JobKind
 from longtake.engine.outcomes import Done
@@ -36,6 +35,8 @@ SWEEP = "assets.sweep"
 EVERY_SECONDS = 300.0
 #: How long a copy may be under way without progress before it counts as stuck.
 STUCK_SECONDS = 600.0
+#: Why such a copy failed; the SQL function of the views' migration says the same.
+STUCK_ERROR = "COPY_STUCK: The copy was stuck in the state %s."
 MOST_STUCK = 50
 PAGE = 500
 UNDER_WAY = ("pending", "downloading", "uploading")

@@ -1,4 +1,4 @@
-"""The view `videos`, for applications that know videos under these names. Used by migration 0010 alone.
+"""The view `videos`, for applications that know videos under these names.
 
 An application writes what it knows: owner, title, status, address, a thumbnail of its own. What Longtake finds out it
 reads, and may not write. An address that changes is a new file: the row starts over, and what was under way for the old
@@ -6,8 +6,9 @@ file ends with the lease of its job. The same address again, also after our copy
 The address of a result is its provider's.
 """
 
-from longtake.db.media_triggers import SEARCH_PATH, SQLITE_NOW, sqlite_moment
-from longtake.db.schema import SQLITE_NEW_ID
+from alembic import op
+
+from longtake.db.schema import SEARCH_PATH, SQLITE_NEW_ID, SQLITE_NOW, create_views, is_postgresql, sqlite_moment
 
 #: The view's names of what Longtake alone writes.
 _OURS = (
@@ -31,7 +32,7 @@ _OF_THE_FILE = (
     "duration_seconds", "bytes_done", "thumbnail_error", "thumbnail_tried_at", "thumbnail_at",
     "thumbnail_key", "thumbnail_metadata", "placeholder", "preview_error", "preview_key",
 )  # fmt: skip
-_ANEW = (
+_RESTART = (
     "source_url = NEW.video_url, file_number = file_number + 1, force = true, "
     + ", ".join(f"{name} = NULL" for name in _OF_THE_FILE)
     + ", mirror_state = 'none', thumbnail_state = 'none', preview_state = 'none'"
@@ -52,7 +53,6 @@ def _address(identifier: str, of: str) -> str:
 def _view(identifier: str) -> str:
     content, thumbnail = (_address(identifier, of) for of in ("content", "thumbnail"))
     return f"""
-CREATE VIEW videos AS
 SELECT id, user_id, title, status,
     CASE WHEN key IS NULL THEN source_url ELSE {content} END AS video_url,
     nullif(mirror_state, 'none') AS migration_status, mirror_attempts AS migration_attempts,
@@ -83,11 +83,11 @@ def _change(differs: str, completed_at: str, condition: str = "") -> str:
     WHERE id = OLD.id{condition};"""
 
 
-def _begin_anew(differs: str, completed_at: str, condition: str = "") -> str:
+def _start_over(differs: str, completed_at: str, condition: str = "") -> str:
     """Return what forgets the old file. The jobs about it are ended before; their leases are gone with them."""
     return f"""
     DELETE FROM asset_pictures WHERE asset_id = OLD.id{condition};
-    UPDATE assets SET {_written(differs, completed_at, "NULL")}, {_ANEW} WHERE id = OLD.id{condition};"""
+    UPDATE assets SET {_written(differs, completed_at, "NULL")}, {_RESTART} WHERE id = OLD.id{condition};"""
 
 
 # -- SQLite ----------------------------------------------------------------------------------------------------------
@@ -101,8 +101,7 @@ _SQLITE_NEW_FILE = (
 )
 _SQLITE_OLD_JOBS = f"{_KINDS} AND key = OLD.id AND {_SQLITE_NEW_FILE}"
 
-SQLITE_VIDEOS = (
-    _view("assets.id"),
+SQLITE = (
     f"""
 CREATE TRIGGER videos_insert INSTEAD OF INSERT ON videos BEGIN
     SELECT RAISE(ABORT, '{_REFUSED}') WHERE NOT ({_NOTHING_OF_OURS});
@@ -117,20 +116,17 @@ CREATE TRIGGER videos_update INSTEAD OF UPDATE ON videos BEGIN
     INSERT INTO jobs_ended ({_KEPT}, state, error)
     SELECT {_KEPT}, 'cancelled', '{_WHY}' FROM jobs WHERE {_SQLITE_OLD_JOBS};
     DELETE FROM jobs WHERE {_SQLITE_OLD_JOBS};
-    {_begin_anew("IS NOT", sqlite_moment("NEW.completed_at"), f" AND {_SQLITE_NEW_FILE}")}
+    {_start_over("IS NOT", sqlite_moment("NEW.completed_at"), f" AND {_SQLITE_NEW_FILE}")}
     {_change("IS NOT", sqlite_moment("NEW.completed_at"))}
 END""",
 )
-#: Its triggers go with it.
-SQLITE_VIDEOS_DROPS = ("DROP VIEW videos",)
 
 # -- PostgreSQL ------------------------------------------------------------------------------------------------------
 
 _POSTGRESQL_CHANGED = " OR ".join(f"NEW.{name} IS DISTINCT FROM OLD.{name}" for name in (*_FIXED, *_OURS))
 
 #: With the rights of their owner: who may write the view need not be allowed to write assets.
-POSTGRESQL_VIDEOS = (
-    _view("assets.id::text"),
+POSTGRESQL = (
     f"""
 CREATE FUNCTION longtake_videos_insert() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = {SEARCH_PATH} AS $$
@@ -164,7 +160,7 @@ BEGIN
     IF other AND NEW.video_url IS DISTINCT FROM known.source_url THEN
         WITH gone AS (DELETE FROM jobs WHERE {_KINDS} AND key = OLD.id::text RETURNING {_KEPT})
         INSERT INTO jobs_ended ({_KEPT}, state, error) SELECT {_KEPT}, 'cancelled', '{_WHY}'::jsonb FROM gone;
-        {_begin_anew("IS DISTINCT FROM", "NEW.completed_at")}
+        {_start_over("IS DISTINCT FROM", "NEW.completed_at")}
     ELSE
         {_change("IS DISTINCT FROM", "NEW.completed_at")}
     END IF;
@@ -175,8 +171,19 @@ CREATE TRIGGER videos_insert INSTEAD OF INSERT ON videos FOR EACH ROW EXECUTE FU
     """
 CREATE TRIGGER videos_update INSTEAD OF UPDATE ON videos FOR EACH ROW EXECUTE FUNCTION longtake_videos_update()""",
 )
-POSTGRESQL_VIDEOS_DROPS = (
-    "DROP VIEW videos",
-    "DROP FUNCTION longtake_videos_update()",
-    "DROP FUNCTION longtake_videos_insert()",
-)
+
+
+def upgrade() -> None:
+    """Make the view, and the triggers that write through it."""
+    create_views(videos=_view("assets.id::text" if is_postgresql() else "assets.id"))
+    for statement in POSTGRESQL if is_postgresql() else SQLITE:
+        op.execute(statement)
+    if is_postgresql():
+        op.execute("GRANT SELECT, INSERT, UPDATE ON videos TO longtake_engine")
+
+
+def downgrade() -> None:
+    """Remove it; its triggers go with it."""
+    op.execute("DROP VIEW videos")
+    if is_postgresql():
+        op.execute("DROP FUNCTION longtake_videos_update(), longtake_videos_insert()")

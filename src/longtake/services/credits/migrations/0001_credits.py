@@ -4,20 +4,7 @@ from alembic import op
 from sqlalchemy import BigInteger, CheckConstraint, Column, Integer, Text
 
 from longtake.db.dialects import Identifier, Instant
-from longtake.db.schema import (
-    append_only,
-    drop_refuse_function,
-    is_postgresql,
-    now_default,
-    own_rows,
-    partial_index,
-    uuid_default,
-)
-
-revision = "0003"
-down_revision = "0002"
-branch_labels = None
-depends_on = None
+from longtake.db.schema import append_only, is_postgresql, now_default, own_rows, partial_index, uuid_default
 
 
 def upgrade() -> None:
@@ -55,7 +42,6 @@ def downgrade() -> None:
     """Remove them."""
     for table in ("credit_holds", "credit_balances", "credit_entries", "credit_transfers"):
         op.drop_table(table)
-    drop_refuse_function()
 
 
 def _whole(table: str, *columns: str) -> list[CheckConstraint]:

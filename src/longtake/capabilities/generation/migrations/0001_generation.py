@@ -1,4 +1,4 @@
-"""Generation: tasks, what providers were asked and answered, and idempotency keys."""
+"""Generation: tasks, and what providers were asked and answered."""
 
 from typing import Any
 
@@ -10,8 +10,6 @@ from sqlalchemy import (
     Column,
     Double,
     Integer,
-    PrimaryKeyConstraint,
-    SmallInteger,
     Text,
     false,
 )
@@ -27,36 +25,19 @@ from longtake.db.schema import (
     uuid_default,
 )
 
-revision = "0006"
-down_revision = "0005"
-branch_labels = None
-depends_on = None
-
 
 def upgrade() -> None:
     """Make the tables."""
     _tasks()
     _submissions()
-    op.create_table(
-        "idempotency_keys",
-        Column("user_id", Text, nullable=False),
-        Column("route", Text, nullable=False),
-        Column("key", Text, nullable=False),
-        Column("fingerprint", Text, nullable=False),
-        Column("status", SmallInteger, nullable=False),
-        Column("answer", Json, nullable=False),
-        Column("created_at", Instant, nullable=False, server_default=now_default()),
-        PrimaryKeyConstraint("user_id", "route", "key"),
-    )
-    op.create_index("idempotency_keys_age", "idempotency_keys", ["created_at"])
-    own_rows("tasks", "idempotency_keys")
+    own_rows("tasks")
     engine_only("submissions")
     append_only("submissions")
 
 
 def downgrade() -> None:
     """Remove them."""
-    for table in ("idempotency_keys", "submissions", "tasks"):
+    for table in ("submissions", "tasks"):
         op.drop_table(table)
 
 
@@ -71,7 +52,6 @@ def _tasks() -> None:
         CheckConstraint("(status IN ('pending', 'running')) = (ended_at IS NULL)", name="tasks_ended"),
     )
     unfinished = "status IN ('pending', 'running')"
-    op.create_index("tasks_user", "tasks", ["user_id", "id"])
     op.create_index("tasks_user_status", "tasks", ["user_id", "status", "id"])
     op.create_index("tasks_user_type", "tasks", ["user_id", "type", "id"])
     op.create_index("tasks_user_model", "tasks", ["user_id", "model", "id"])
@@ -81,6 +61,10 @@ def _tasks() -> None:
     partial_index("tasks_running", "tasks", ["provider"], "status = 'running'")
     partial_index("tasks_review", "tasks", ["id"], "needs_review")
     partial_index("tasks_durations", "tasks", ["model", "ended_at"], "status = 'completed'")
+    # All that the figures need stands in the index, so that they read no rows. When a running task was last asked
+    # about is in none: every poll would have to write there.
+    columns = ["ended_at", "type", "status", "started_at", "created_at"]
+    partial_index("tasks_ended", "tasks", columns, "ended_at IS NOT NULL")
     # One remote task belongs to one of ours.
     partial_index(
         "tasks_provider_task",

@@ -1,6 +1,7 @@
-"""SQL that starts copies and thumbnails when a row says so, and the views of media. Used by migration 0010 alone.
+"""What starts copies and thumbnails: triggers on the row of an asset, whatever wrote it.
 
-It must never change: a new need is a new migration with SQL of its own. The two databases say the same, in their words:
+They know nothing but rows: kinds, lanes and priorities are in `job_kinds`, our public address in `asset_facts`, both
+written when the program starts. The two databases say the same, in their words:
 
 - A *completion* is a row that becomes `completed` with an address, or whose `force` is set. It starts exactly one copy,
   unless the file is ours already (it has a key, or its address begins with our public prefix), and exactly one
@@ -8,6 +9,12 @@ It must never change: a new need is a new migration with SQL of its own. The two
 - Second chance: a copy that completes while there is no thumbnail starts one.
 - A job that is there already is enough: its key is the asset's id.
 """
+
+from alembic import op
+from sqlalchemy import CheckConstraint, Column, ForeignKey, LargeBinary, SmallInteger, Text
+
+from longtake.db.dialects import Identifier
+from longtake.db.schema import SEARCH_PATH, SQLITE_NOW, engine_only, is_postgresql, own_rows, sqlite_moment
 
 _COMPLETED = "NEW.status = 'completed' AND NEW.source_url IS NOT NULL"
 _BECOMES = (
@@ -25,24 +32,6 @@ _WANTS_PICTURE = (
 )
 
 # -- SQLite ----------------------------------------------------------------------------------------------------------
-
-SQLITE_NOW = "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
-_OWN_FORM = "[12][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9] [0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]"
-
-
-def sqlite_moment(text: str) -> str:
-    """Return SQL for a time in the one form that rows may hold; NULL for what is none.
-
-    SQLite lets an application write anything. A time in another form would sort wrongly, and nonsense in a job would
-    keep all jobs of its queue from being read. Days that no month has are those of the next one: without a modifier
-    SQLite would hand them on as they are.
-    """
-    return (
-        f"CASE WHEN {text} GLOB '{_OWN_FORM}'"
-        f" AND substr({text}, 1, 19) = strftime('%Y-%m-%d %H:%M:%S', {text}, '+0 seconds') THEN {text}"
-        f" WHEN {text} GLOB '[12][0-9][0-9][0-9]-*' THEN strftime('%Y-%m-%d %H:%M:%f000', {text}, '+0 seconds') END"
-    )
-
 
 #: Rows of our own say when they were completed, by the program's clock; those of others have the system's.
 _SQLITE_WHEN = f"coalesce({sqlite_moment('NEW.completed_at')}, {SQLITE_NOW})"
@@ -82,9 +71,6 @@ END"""
 
 # -- PostgreSQL ------------------------------------------------------------------------------------------------------
 
-#: For functions with the rights of their owner: with the caller's own temporary tables found last, never first.
-SEARCH_PATH = "public, pg_catalog, pg_temp"
-
 _POSTGRESQL_START = f"""
 CREATE FUNCTION longtake_assets_start() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = {SEARCH_PATH} AS $$
@@ -118,16 +104,6 @@ BEGIN
     RETURN NULL;
 END $$"""
 
-SQLITE_MEDIA = (
-    _sqlite_start("assets_start_new", "INSERT", "1"),
-    _sqlite_start("assets_start_changed", "UPDATE OF status, source_url, force", f"({_BECOMES})"),
-    _SQLITE_SECOND_CHANCE,
-)
-SQLITE_MEDIA_DROPS = (
-    "DROP TRIGGER assets_second_chance",
-    "DROP TRIGGER assets_start_changed",
-    "DROP TRIGGER assets_start_new",
-)
 _POSTGRESQL_TRIGGERS = f"""
 CREATE TRIGGER assets_start_new AFTER INSERT ON assets FOR EACH ROW
 WHEN (NEW.status = 'completed') EXECUTE FUNCTION longtake_assets_start();
@@ -141,11 +117,42 @@ WHEN (NEW.mirror_state = 'completed' AND OLD.mirror_state <> 'completed'
 EXECUTE FUNCTION longtake_assets_second_chance()
 """
 
-POSTGRESQL_MEDIA = (_POSTGRESQL_START, _POSTGRESQL_SECOND_CHANCE, _POSTGRESQL_TRIGGERS)
-POSTGRESQL_MEDIA_DROPS = (
-    "DROP TRIGGER assets_second_chance ON assets",
-    "DROP TRIGGER assets_start_changed ON assets",
-    "DROP TRIGGER assets_start_new ON assets",
-    "DROP FUNCTION longtake_assets_second_chance()",
-    "DROP FUNCTION longtake_assets_start()",
+SQLITE = (
+    _sqlite_start("assets_start_new", "INSERT", "1"),
+    _sqlite_start("assets_start_changed", "UPDATE OF status, source_url, force", f"({_BECOMES})"),
+    _SQLITE_SECOND_CHANCE,
 )
+POSTGRESQL = (_POSTGRESQL_START, _POSTGRESQL_SECOND_CHANCE, _POSTGRESQL_TRIGGERS)
+
+
+def upgrade() -> None:
+    """Make the triggers and the tables they need."""
+    op.create_table(
+        "asset_facts",
+        Column("id", SmallInteger, primary_key=True, server_default="1"),
+        # What addresses of our own files begin with; empty while no one outside can reach us.
+        Column("public_prefix", Text, nullable=False, server_default=""),
+        CheckConstraint("id = 1", name="asset_facts_one"),
+    )
+    op.execute("INSERT INTO asset_facts (id) VALUES (1)")
+    engine_only("asset_facts")
+    # Where thumbnails wait while the storage takes nothing.
+    op.create_table(
+        "asset_pictures",
+        Column("asset_id", Identifier, ForeignKey("assets.id", ondelete="CASCADE"), primary_key=True),
+        Column("user_id", Text, nullable=False),
+        Column("picture", LargeBinary, nullable=False),
+    )
+    own_rows("asset_pictures")
+    for statement in POSTGRESQL if is_postgresql() else SQLITE:
+        op.execute(statement)
+
+
+def downgrade() -> None:
+    """Remove them."""
+    for trigger in ("assets_second_chance", "assets_start_changed", "assets_start_new"):
+        op.execute(f"DROP TRIGGER {trigger}{' ON assets' if is_postgresql() else ''}")
+    if is_postgresql():
+        op.execute("DROP FUNCTION longtake_assets_second_chance(), longtake_assets_start()")
+    for table in ("asset_pictures", "asset_facts"):
+        op.drop_table(table)

@@ -1,19 +1,15 @@
-"""Accounts: API keys for machines, and secrets kept encrypted."""
+"""What all services stand on: alerts, API keys for machines, and secrets kept encrypted."""
 
 from alembic import op
-from sqlalchemy import CheckConstraint, Column, Text
+from sqlalchemy import CheckConstraint, Column, Integer, Text
 
 from longtake.db.dialects import Identifier, Instant, Json
-from longtake.db.schema import engine_only, now_default, own_rows, uuid_default
-
-revision = "0002"
-down_revision = "0001"
-branch_labels = None
-depends_on = None
+from longtake.db.schema import engine_only, now_default, own_rows, partial_index, uuid_default
 
 
 def upgrade() -> None:
     """Make the tables."""
+    _alerts()
     op.create_table(
         "api_keys",
         Column("id", Identifier, primary_key=True, server_default=uuid_default()),
@@ -41,10 +37,31 @@ def upgrade() -> None:
         Column("changed_at", Instant, nullable=False, server_default=now_default()),
     )
     own_rows("api_keys")
-    engine_only("secrets")
+    engine_only("secrets", "alerts")
 
 
 def downgrade() -> None:
     """Remove them."""
-    op.drop_table("secrets")
-    op.drop_table("api_keys")
+    for table in ("secrets", "api_keys", "alerts"):
+        op.drop_table(table)
+
+
+def _alerts() -> None:
+    op.create_table(
+        "alerts",
+        Column("id", Identifier, primary_key=True, server_default=uuid_default()),
+        Column("severity", Text, nullable=False),
+        Column("code", Text, nullable=False),
+        Column("subject", Text, nullable=False, server_default=""),
+        Column("message", Text, nullable=False),
+        Column("state", Text, nullable=False, server_default="open"),
+        Column("count", Integer, nullable=False, server_default="1"),
+        Column("first_at", Instant, nullable=False, server_default=now_default()),
+        Column("last_at", Instant, nullable=False, server_default=now_default()),
+        Column("acknowledged_by", Text),
+        Column("resolved_at", Instant),
+        CheckConstraint("severity IN ('CRITICAL', 'WARNING', 'INFO')", name="alerts_severity"),
+        CheckConstraint("state IN ('open', 'acknowledged', 'resolved')", name="alerts_state"),
+    )
+    # The same trouble twice is one alert with a count, until it is resolved.
+    partial_index("alerts_live", "alerts", ["code", "subject"], "state <> 'resolved'", unique=True)

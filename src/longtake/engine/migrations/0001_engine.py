@@ -1,4 +1,4 @@
-"""The engine: jobs, their history, lanes, workers, schedules, events; and alerts."""
+"""The engine: jobs, their history, lanes, workers, schedules and events."""
 
 from typing import Any
 
@@ -13,46 +13,51 @@ from sqlalchemy import (
     SmallInteger,
     Text,
     false,
-    text,
 )
 
-from longtake.db.dialects import POSTGRESQL, Identifier, Instant, Json
-from longtake.db.schema import POSTGRESQL_NEW_ID, now_default, uuid_default
+from longtake.db.dialects import Identifier, Instant, Json
+from longtake.db.schema import (
+    POSTGRESQL_NEW_ID,
+    REFUSE_FUNCTION,
+    engine_only,
+    is_postgresql,
+    now_default,
+    own_rows,
+    partial_index,
+    refuse,
+    uuid_default,
+)
 
-revision = "0001"
-down_revision = None
-branch_labels = None
-depends_on = None
-
-TABLES = ("alerts", "events", "schedules", "workers", "lanes", "job_kinds", "job_attempts", "jobs_ended", "jobs")
+OF_NO_USER = ("schedules", "workers", "lanes", "job_kinds", "job_attempts", "jobs_ended", "jobs", "events_forgotten")
 
 
 def upgrade() -> None:
-    """Make the tables; on PostgreSQL also roles, row level security and storage settings."""
-    if op.get_bind().dialect.name == POSTGRESQL:
-        # Every statement asks this function for the time. PostgreSQL inlines it, so it costs nothing and hides no
-        # index; tests put another in its place. It begins with our name because it lives beside others' functions.
-        op.execute("CREATE FUNCTION longtake_now() RETURNS timestamptz LANGUAGE sql STABLE RETURN pg_catalog.now()")
-        op.execute(POSTGRESQL_NEW_ID)
+    """Make the tables; on PostgreSQL also functions, roles, row level security and storage settings."""
+    if is_postgresql():
+        _make_functions_and_roles()
     _jobs()
     _history()
     _coordination()
     _events()
-    _alerts()
-    if op.get_bind().dialect.name == POSTGRESQL:
-        _postgresql()
-    else:
-        _sqlite()
+    engine_only("longtake_migrations", *OF_NO_USER)
+    own_rows("events")
+    refuse("UPDATE", "events", "events_append_only")
+    if is_postgresql():
+        op.execute("GRANT SELECT ON events_forgotten TO longtake_api")
+        # Dead rows, not depth, slow a queue: clean up early and without pauses.
+        op.execute(
+            "ALTER TABLE jobs SET (autovacuum_vacuum_scale_factor = 0.02,"
+            " autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0)"
+        )
 
 
 def downgrade() -> None:
     """Remove them. The roles stay: other databases of the same server may use them."""
-    for table in TABLES:
+    for table in ("events", *OF_NO_USER):
         op.drop_table(table)
-    if op.get_bind().dialect.name == POSTGRESQL:
-        op.execute("DROP FUNCTION longtake_events_append_only()")
-        op.execute("DROP FUNCTION longtake_new_id()")
-        op.execute("DROP FUNCTION longtake_now()")
+    if is_postgresql():
+        for function in (REFUSE_FUNCTION, "longtake_new_id", "longtake_now"):
+            op.execute(f"DROP FUNCTION {function}()")
 
 
 def _shared_columns() -> list[Column[Any]]:
@@ -91,23 +96,13 @@ def _jobs() -> None:
         CheckConstraint("(state = 'running') = (lease_token IS NOT NULL)", name="jobs_lease"),
         CheckConstraint("priority BETWEEN 0 AND 3", name="jobs_priority"),
     )
-    ready, running = text("state = 'ready'"), text("state = 'running'")
     # One range per queue (lane, kind, priority), in the order of claiming: no sort, no statistics needed.
-    op.create_index(
-        "jobs_ready",
-        "jobs",
-        ["lane", "kind", "priority", "due_at"],
-        postgresql_where=ready,
-        sqlite_where=ready,
-    )
-    op.create_index("jobs_running", "jobs", ["lane"], postgresql_where=running, sqlite_where=running)
-    keyed = text("key IS NOT NULL")
-    op.create_index("jobs_key", "jobs", ["kind", "key"], unique=True, postgresql_where=keyed, sqlite_where=keyed)
-    cancelling = text("cancel_requested_at IS NOT NULL")
-    op.create_index("jobs_cancelling", "jobs", ["id"], postgresql_where=cancelling, sqlite_where=cancelling)
+    partial_index("jobs_ready", "jobs", ["lane", "kind", "priority", "due_at"], "state = 'ready'")
+    partial_index("jobs_running", "jobs", ["lane"], "state = 'running'")
+    partial_index("jobs_key", "jobs", ["kind", "key"], "key IS NOT NULL", unique=True)
+    partial_index("jobs_cancelling", "jobs", ["id"], "cancel_requested_at IS NOT NULL")
     for column in ("subject", "request_id"):
-        given = text(f"{column} IS NOT NULL")
-        op.create_index(f"jobs_{column}", "jobs", [column], postgresql_where=given, sqlite_where=given)
+        partial_index(f"jobs_{column}", "jobs", [column], f"{column} IS NOT NULL")
 
 
 def _history() -> None:
@@ -117,11 +112,9 @@ def _history() -> None:
         Column("ended_at", Instant, nullable=False, server_default=now_default()),
         CheckConstraint("state IN ('done', 'failed', 'cancelled')", name="jobs_ended_state"),
     )
-    failed = text("state = 'failed'")
-    op.create_index("jobs_failed", "jobs_ended", ["ended_at"], postgresql_where=failed, sqlite_where=failed)
+    partial_index("jobs_failed", "jobs_ended", ["ended_at"], "state = 'failed'")
     for column in ("subject", "request_id"):
-        given = text(f"{column} IS NOT NULL")
-        op.create_index(f"jobs_ended_{column}", "jobs_ended", [column], postgresql_where=given, sqlite_where=given)
+        partial_index(f"jobs_ended_{column}", "jobs_ended", [column], f"{column} IS NOT NULL")
     op.create_table(
         "job_attempts",
         Column("job_id", Identifier, nullable=False),
@@ -170,6 +163,8 @@ def _coordination() -> None:
         Column("beat", BigInteger, nullable=False),
         Column("lease_until", Instant, nullable=False),
         Column("started_at", Instant, nullable=False, server_default=now_default()),
+        # A worker is judged by the length of its own lease, not by that of the one that watches it.
+        Column("lease_seconds", Double, nullable=False, server_default="30"),
     )
     op.create_table(
         "schedules",
@@ -186,14 +181,7 @@ def _coordination() -> None:
 
 
 def _events() -> None:
-    columns: list[Column[Any]] = [
-        Column("at", Instant, nullable=False, server_default=now_default()),
-        Column("type", Text, nullable=False),
-        Column("subject", Text),
-        Column("user_id", Text),
-        Column("data", Json),
-    ]
-    if op.get_bind().dialect.name == POSTGRESQL:
+    if is_postgresql():
         op.execute(
             "CREATE TABLE events (sequence bigint GENERATED ALWAYS AS IDENTITY,"
             " transaction_id xid8 NOT NULL DEFAULT pg_current_xact_id(),"
@@ -201,59 +189,40 @@ def _events() -> None:
             " type text NOT NULL, subject text, user_id text, data jsonb,"
             " PRIMARY KEY (transaction_id, sequence))"
         )
-        return
+    else:
+        op.create_table(
+            "events",
+            Column("sequence", Integer, primary_key=True, autoincrement=True),
+            Column("transaction_id", BigInteger, nullable=False, server_default="0"),
+            Column("at", Instant, nullable=False, server_default=now_default()),
+            Column("type", Text, nullable=False),
+            Column("subject", Text),
+            Column("user_id", Text),
+            Column("data", Json),
+            # Numbers of deleted rows are never given again: a reader's cursor stays valid.
+            sqlite_autoincrement=True,
+        )
+    # By it a reader who was away finds a user's events.
+    partial_index("events_user", "events", ["user_id", "transaction_id", "sequence"], "user_id IS NOT NULL")
     op.create_table(
-        "events",
-        Column("sequence", Integer, primary_key=True, autoincrement=True),
+        "events_forgotten",
+        Column("id", SmallInteger, primary_key=True, server_default="1"),
+        # The last event that was removed: a reader that has not read so far has missed something.
         Column("transaction_id", BigInteger, nullable=False, server_default="0"),
-        *columns,
-        # Numbers of deleted rows are never given again: a reader's cursor stays valid.
-        sqlite_autoincrement=True,
+        Column("sequence", BigInteger, nullable=False, server_default="0"),
+        CheckConstraint("id = 1", name="events_forgotten_one"),
     )
+    op.execute("INSERT INTO events_forgotten (id) VALUES (1)")
 
 
-def _alerts() -> None:
-    op.create_table(
-        "alerts",
-        Column("id", Identifier, primary_key=True, server_default=uuid_default()),
-        Column("severity", Text, nullable=False),
-        Column("code", Text, nullable=False),
-        Column("subject", Text, nullable=False, server_default=""),
-        Column("message", Text, nullable=False),
-        Column("state", Text, nullable=False, server_default="open"),
-        Column("count", Integer, nullable=False, server_default="1"),
-        Column("first_at", Instant, nullable=False, server_default=now_default()),
-        Column("last_at", Instant, nullable=False, server_default=now_default()),
-        Column("acknowledged_by", Text),
-        Column("resolved_at", Instant),
-        CheckConstraint("severity IN ('CRITICAL', 'WARNING', 'INFO')", name="alerts_severity"),
-        CheckConstraint("state IN ('open', 'acknowledged', 'resolved')", name="alerts_state"),
-    )
-    live = text("state <> 'resolved'")
-    # The same trouble twice is one alert with a count, until somebody resolves it.
-    op.create_index("alerts_live", "alerts", ["code", "subject"], unique=True, postgresql_where=live, sqlite_where=live)
-
-
-def _sqlite() -> None:
+def _make_functions_and_roles() -> None:
+    # Every statement asks this function for the time. PostgreSQL inlines it, so it costs nothing and hides no
+    # index; tests put another in its place. It begins with our name because it lives beside others' functions.
+    op.execute("CREATE FUNCTION longtake_now() RETURNS timestamptz LANGUAGE sql STABLE RETURN pg_catalog.now()")
+    op.execute(POSTGRESQL_NEW_ID)
     op.execute(
-        "CREATE TRIGGER events_append_only BEFORE UPDATE ON events"
-        " BEGIN SELECT RAISE(ABORT, 'events are append-only'); END"
-    )
-
-
-def _postgresql() -> None:
-    op.execute(
-        "CREATE FUNCTION longtake_events_append_only() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS"
-        " $$ BEGIN RAISE EXCEPTION 'events are append-only'; END $$"
-    )
-    op.execute(
-        "CREATE TRIGGER events_append_only BEFORE UPDATE ON events"
-        " FOR EACH ROW EXECUTE FUNCTION longtake_events_append_only()"
-    )
-    # Dead rows, not depth, slow a queue: clean up early and without pauses.
-    op.execute(
-        "ALTER TABLE jobs SET (autovacuum_vacuum_scale_factor = 0.02,"
-        " autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0)"
+        f"CREATE FUNCTION {REFUSE_FUNCTION}() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS"
+        " $$ BEGIN RAISE EXCEPTION '% is append-only', TG_TABLE_NAME; END $$"
     )
     # Users' requests run as longtake_api, the program itself as a member of longtake_engine.
     for role in ("longtake_api", "longtake_engine"):
@@ -266,13 +235,3 @@ def _postgresql() -> None:
             f"DO $$ BEGIN IF NOT pg_has_role(current_user, '{role}', 'USAGE') THEN"
             f" EXECUTE format('GRANT {role} TO %I', current_user); END IF; END $$"
         )
-    op.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO longtake_engine")
-    op.execute("GRANT SELECT ON events TO longtake_api")
-    op.execute("ALTER TABLE events ENABLE ROW LEVEL SECURITY")
-    op.execute("ALTER TABLE events FORCE ROW LEVEL SECURITY")
-    op.execute("CREATE POLICY events_engine ON events TO longtake_engine USING (true) WITH CHECK (true)")
-    # An empty or missing setting matches nobody: user ids are never empty.
-    op.execute(
-        "CREATE POLICY events_own ON events FOR SELECT TO longtake_api"
-        " USING (user_id = nullif(current_setting('longtake.user', true), ''))"
-    )

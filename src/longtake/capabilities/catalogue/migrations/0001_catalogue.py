@@ -6,11 +6,6 @@ from sqlalchemy import BigInteger, CheckConstraint, Column, Double, Integer, Pri
 from longtake.db.dialects import Identifier, Instant, Json
 from longtake.db.schema import engine_only, now_default, partial_index, uuid_default
 
-revision = "0012"
-down_revision = "0011"
-branch_labels = None
-depends_on = None
-
 
 def upgrade() -> None:
     """Make the tables."""

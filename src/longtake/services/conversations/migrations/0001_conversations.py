@@ -6,11 +6,6 @@ from sqlalchemy import CheckConstraint, Column, ForeignKey, Integer, Text
 from longtake.db.dialects import Identifier, Instant, Json
 from longtake.db.schema import now_default, own_rows, partial_index, uuid_default
 
-revision = "0004"
-down_revision = "0003"
-branch_labels = None
-depends_on = None
-
 
 def upgrade() -> None:
     """Make the tables."""
@@ -25,6 +20,7 @@ def upgrade() -> None:
         CheckConstraint("unread >= 0", name="conversations_unread"),
     )
     op.create_index("conversations_user", "conversations", ["user_id", "changed_at", "id"])
+    partial_index("conversations_unread", "conversations", ["user_id", "unread"], "unread > 0")
     op.create_table(
         "messages",
         Column("id", Identifier, primary_key=True, server_default=uuid_default()),

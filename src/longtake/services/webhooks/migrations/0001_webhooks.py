@@ -18,11 +18,6 @@ from sqlalchemy import (
 from longtake.db.dialects import Identifier, Instant, Json
 from longtake.db.schema import engine_only, now_default, own_rows, partial_index, uuid_default
 
-revision = "0008"
-down_revision = "0007"
-branch_labels = None
-depends_on = None
-
 
 def upgrade() -> None:
     """Make the tables."""
@@ -56,7 +51,7 @@ def upgrade() -> None:
         Column("id", Identifier, primary_key=True, server_default=uuid_default()),
         Column("endpoint_id", Identifier, ForeignKey("webhook_endpoints.id", ondelete="CASCADE"), nullable=False),
         Column("user_id", Text, nullable=False),
-        # The event's place in the log; null for a test that somebody asked for.
+        # The event's place in the log; null for a test on request.
         Column("event", Text),
         Column("type", Text, nullable=False),
         # Text, not JSON: what is signed is these very bytes, at every try.

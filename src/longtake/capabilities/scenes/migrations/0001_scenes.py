@@ -15,13 +15,7 @@ from sqlalchemy import (
 )
 
 from longtake.db.dialects import Identifier, Instant, Json
-from longtake.db.scene_views import SCENE_VIEWS_DROPS, SQLITE_SCENE_VIEWS, postgresql_scene_views
-from longtake.db.schema import is_postgresql, now_default, own_rows, partial_index, uuid_default
-
-revision = "0011"
-down_revision = "0010"
-branch_labels = None
-depends_on = None
+from longtake.db.schema import create_views, day_ago, is_postgresql, now_default, own_rows, partial_index, uuid_default
 
 LIVE = "status IN ('queued', 'processing')"
 
@@ -31,14 +25,13 @@ def upgrade() -> None:
     _runs()
     _image_jobs()
     own_rows("scene_runs", "scenes", "image_jobs")
-    for statement in postgresql_scene_views(_version()) if is_postgresql() else SQLITE_SCENE_VIEWS:
-        op.execute(statement)
+    create_views(image_job_queue=_queue(), image_job_figures=_figures())
 
 
 def downgrade() -> None:
     """Remove them, and the rows of their images; the images themselves are swept as orphans."""
-    for statement in SCENE_VIEWS_DROPS:
-        op.execute(statement)
+    for view in ("image_job_figures", "image_job_queue"):
+        op.execute(f"DROP VIEW {view}")
     op.execute("DELETE FROM assets WHERE role = 'scene'")
     for table in ("image_jobs", "scenes", "scene_runs"):
         op.drop_table(table)
@@ -116,6 +109,31 @@ def _job_columns() -> list[Column[Any]]:
     ]
 
 
-def _version() -> int:
-    found = op.get_bind().dialect.server_version_info
-    return int(found[0]) if found else 0
+def _queue() -> str:
+    """Return the view with a row for each status."""
+    # A worker that died or was stopped leaves `processing` behind; its job waits for the next one.
+    key = "image_jobs.id::text" if is_postgresql() else "image_jobs.id"
+    waits = f"(SELECT 1 FROM jobs WHERE jobs.kind = 'scenes.image' AND jobs.key = {key} AND jobs.state = 'ready')"
+    status = f"CASE WHEN status = 'processing' AND EXISTS {waits} THEN 'queued' ELSE status END"
+    return f"""
+SELECT status, count(*) AS jobs, min(queued_at) AS oldest_queued_at
+FROM (SELECT {status} AS status, queued_at FROM image_jobs) AS now_so GROUP BY status"""
+
+
+def _figures() -> str:
+    """Return the view with one row about the last 24 hours."""
+    seconds = "(julianday(completed_at) - julianday(started_at)) * 86400.0"
+    if is_postgresql():
+        seconds = "extract(epoch FROM completed_at - started_at)::double precision"
+
+    def mean(what: str) -> str:
+        return f"avg({what}) FILTER (WHERE status = 'completed')"
+
+    return f"""
+SELECT count(*) FILTER (WHERE status = 'completed') AS completed, count(*) FILTER (WHERE status = 'failed') AS failed,
+    count(*) FILTER (WHERE status = 'cancelled') AS cancelled,
+    1.0 * count(*) FILTER (WHERE status = 'failed')
+        / nullif(count(*) FILTER (WHERE status IN ('completed', 'failed')), 0) AS failure_rate,
+    {mean(seconds)} AS mean_seconds, {mean("provider_ms")} AS mean_provider_ms,
+    {mean("storage_ms")} AS mean_storage_ms, {mean("total_ms")} AS mean_total_ms
+FROM image_jobs WHERE completed_at > {day_ago()}"""
