@@ -93,7 +93,7 @@ PROOFS = (
     Proof("media", "copies, deletions and thumbnails survive kills, and hold on a real S3 server", ("proofs/assets/",),
           10, MEDIA),
     Proof("api", "the HTTP interface keeps its description's promises, whatever is sent", ("proofs/api/",), 85,
-          (*_src("services/accounts/", "services/vault/", "services/conversations/"), *SERVICE)),
+          (*_src(*(f"services/{one}/" for one in ("accounts", "vault", "conversations", "migrations"))), *SERVICE)),
     Proof("cli", "commands work through a server, without one, and after signals", ("proofs/service/",), 65,
           _src("cli/", "client/", "terminal/", "server/")),
     Proof("client", "the JavaScript client loses no event, in a real browser with many tabs", ("proofs/client/",), 140,
