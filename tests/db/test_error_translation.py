@@ -12,7 +12,7 @@ import sqlalchemy.exc
 from sqlalchemy import text
 
 from longtake import open_database
-from longtake.db import sqlite_errors
+from longtake.db import sqlite_connection
 from longtake.errors import (
     DatabaseBusy,
     DatabaseError,
@@ -103,7 +103,7 @@ def test_what_sqlite_says(code: int, expected: type[DatabaseError]) -> None:
     error = sqlite3.OperationalError("as told")
     error.sqlite_errorcode = code
     for wrapped in (error, sqlalchemy.exc.OperationalError("INSERT", {}, error)):
-        translated = sqlite_errors.translate(wrapped)
+        translated = sqlite_connection.translate(wrapped)
         assert type(translated) is expected
         assert "as told" in str(translated)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from longtake.db.sqlite_errors import translate
+from longtake.db.sqlite_connection import translate
 from longtake.errors import DatabaseBusy, DatabaseUnavailable
 
 if TYPE_CHECKING:

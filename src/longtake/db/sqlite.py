@@ -14,8 +14,7 @@ from longtake.db.dialects import SQLITE
 from longtake.db.group_commit import GroupCommit, Waiting
 from longtake.db.ownership import FileOwnership
 from longtake.db.signals import Signals
-from longtake.db.sqlite_connection import SqliteConnection
-from longtake.db.sqlite_errors import translate
+from longtake.db.sqlite_connection import SqliteConnection, translate
 from longtake.errors import DatabaseUnavailable, SettingsError
 
 if TYPE_CHECKING:

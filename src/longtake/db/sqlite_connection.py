@@ -1,4 +1,4 @@
-"""A SQLite connection whose ``longtake_now()`` is the time at which the running function began."""
+"""A SQLite connection whose ``longtake_now()`` is when the running function began, and what its errors mean."""
 
 from __future__ import annotations
 
@@ -7,10 +7,20 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import sqlalchemy
+import sqlalchemy.exc
 from sqlalchemy.pool import StaticPool
 
 from longtake.db.database import Transaction
 from longtake.db.dialects import instant_to_text, sqlite_later, sqlite_seconds_until
+from longtake.errors import (
+    DatabaseBusy,
+    DatabaseFull,
+    DatabaseReadOnly,
+    DatabaseUnavailable,
+    LongtakeError,
+    SchemaMismatch,
+    TransactionEnded,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +37,19 @@ SHARED_PRAGMAS = ("foreign_keys = ON", "temp_store = MEMORY", "cache_size = -160
 WRITER_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "journal_size_limit = 67108864")
 #: Marks our own transaction statements, so that none of them is ever taken from the cache for a function's.
 OURS = "/* longtake */"
+
+#: The low byte of SQLite's result code; the rest only says where in SQLite it happened.
+PRIMARY_CODE = 0xFF
+
+MEANINGS: dict[int, tuple[type[LongtakeError], str]] = {
+    sqlite3.SQLITE_BUSY: (DatabaseBusy, "Another program holds the SQLite file's write lock."),
+    sqlite3.SQLITE_LOCKED: (DatabaseBusy, "Another connection holds a lock on the SQLite file."),
+    sqlite3.SQLITE_FULL: (DatabaseFull, "There is no room left for the SQLite file; nothing was written."),
+    sqlite3.SQLITE_READONLY: (DatabaseReadOnly, "The SQLite file cannot be written."),
+    sqlite3.SQLITE_IOERR: (DatabaseUnavailable, "Reading or writing the SQLite file failed."),
+    sqlite3.SQLITE_CANTOPEN: (DatabaseUnavailable, "The SQLite file cannot be opened."),
+    sqlite3.SQLITE_AUTH: (TransactionEnded, "A transaction function tried to begin, commit or roll back by itself."),
+}
 
 
 class SqliteConnection:
@@ -112,3 +135,17 @@ class SqliteConnection:
     def _authorize(self, action: int, *_details: str | None) -> int:
         ends = action in {sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT}
         return sqlite3.SQLITE_DENY if ends and self._inside_function else sqlite3.SQLITE_OK
+
+
+def translate(error: BaseException) -> BaseException:
+    """Return our own error where SQLite's has a meaning for callers, and the error itself where it has not."""
+    original = error.orig if isinstance(error, sqlalchemy.exc.DBAPIError) else error
+    if not isinstance(original, sqlite3.Error):
+        return error
+    code = getattr(original, "sqlite_errorcode", None)
+    if code is not None and (code & PRIMARY_CODE) in MEANINGS:
+        kind, sentence = MEANINGS[code & PRIMARY_CODE]
+        return kind(f"{sentence} (SQLite: {original})")
+    if "no such table" in str(original):
+        return SchemaMismatch(f"A table is missing. (SQLite: {original})")
+    return error
