@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Engine
 
-    from longtake.db.signals import Signals
+    from longtake.db.database import Signals
 
 R = TypeVar("R")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from longtake.clock import new_id
-from longtake.db.signals import Signals
+from longtake.db.database import Signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable

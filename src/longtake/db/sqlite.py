@@ -9,11 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 from longtake.clock import Clock, SystemClock, new_id
-from longtake.db.database import Database, Transaction, with_named
+from longtake.db.database import Database, Signals, Transaction, with_named
 from longtake.db.dialects import SQLITE
 from longtake.db.group_commit import GroupCommit, Waiting
 from longtake.db.ownership import FileOwnership
-from longtake.db.signals import Signals
 from longtake.db.sqlite_connection import SqliteConnection, translate
 from longtake.errors import DatabaseUnavailable, SettingsError
 

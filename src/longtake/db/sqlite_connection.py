@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from longtake.clock import Clock
-    from longtake.db.signals import Signals
+    from longtake.db.database import Signals
 
 BUSY_SECONDS = 10.0
 #: How long closing waits for other programs that read the log.
