@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Column as Col
 from sqlalchemy import Float, Integer, MetaData, Table, Text, Update, select, text, update
 
-from longtake.db.bulk import ForMany, Given
 from longtake.db.dialects import NOW, Identifier, Instant
+from longtake.db.prepared import ForMany, Given
 
 if TYPE_CHECKING:
     from longtake import Database, Transaction

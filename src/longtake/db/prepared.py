@@ -11,14 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Float, Numeric
+from sqlalchemy import ARRAY, ColumnElement, Executable, Float, Numeric, bindparam, column, func
+
+from longtake.db.dialects import POSTGRESQL, SQLITE
 
 if TYPE_CHECKING:
-    from sqlalchemy import Executable
     from sqlalchemy.engine import Dialect
     from sqlalchemy.types import TypeEngine
 
+    from longtake.db.database import Transaction
+
 Processor = Callable[[Any], Any]
+#: The row's columns, by name.
+Given = Mapping[str, ColumnElement[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +96,28 @@ def _compile(statement: Any, dialect: Dialect) -> _Form:
 def _result_processor(kind: TypeEngine[Any], dialect: Dialect) -> Processor | None:
     # Both drivers give floats for floats; what SQLAlchemy would do depends on a code that only a result has.
     return None if isinstance(kind, Float | Numeric) else kind.dialect_impl(dialect).result_processor(dialect, None)
+
+
+class ForMany:
+    """One statement for many rows, made by a function of a row's columns and the database's name.
+
+    On PostgreSQL the rows go along as an array for each column: one plan, one step and one round trip for all of them,
+    at a third of the cost. SQLite has neither arrays nor round trips; there the statement is run row by row. An UPDATE
+    of many rows locks them in any order, so a caller that may meet others locks the rows first, in their order.
+    """
+
+    def __init__(self, make: Callable[[Given, str], Executable], **columns: TypeEngine[Any]) -> None:
+        self._names = tuple(columns)
+        self._one = make({name: bindparam(f"given_{name}", type_=kind) for name, kind in columns.items()}, SQLITE)
+        arrays = (bindparam(f"given_{name}", type_=ARRAY(kind)) for name, kind in columns.items())
+        rows = func.unnest(*arrays).table_valued(*(column(name, kind) for name, kind in columns.items()), name="given")
+        self._all = make(dict(rows.render_derived().c.items()), POSTGRESQL)
+
+    def run(self, tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Run the statement for all of the rows."""
+        if not rows:
+            return
+        if tx.dialect == SQLITE:
+            tx.execute(self._one, [{f"given_{name}": row[name] for name in self._names} for row in rows])
+        else:
+            tx.execute(self._all, {f"given_{name}": [row[name] for row in rows] for name in self._names})

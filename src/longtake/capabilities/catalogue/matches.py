@@ -13,8 +13,8 @@ from longtake.capabilities.catalogue.queries import get_title
 from longtake.capabilities.catalogue.tables import SEARCH, titles
 from longtake.capabilities.catalogue.title_errors import cleared_error
 from longtake.capabilities.catalogue.titles import request_sync
-from longtake.db.bulk import ForMany, Given
 from longtake.db.dialects import NOW, SQLITE, Identifier, Json, later
+from longtake.db.prepared import ForMany, Given
 from longtake.engine.control import cancel_of_subject
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from longtake.adapters.storage.media_type import GIF, JPEG, PNG, WEBP
 from longtake.capabilities.catalogue.poster_urls import HASH_CHARACTERS, LOCAL_PREFIX
 from longtake.capabilities.catalogue.tables import POSTER, posters, titles
 from longtake.capabilities.catalogue.title_errors import clear_error, cleared_error, record_error
-from longtake.db.bulk import ForMany, Given
 from longtake.db.dialects import NOW, SQLITE, later
+from longtake.db.prepared import ForMany, Given
 from longtake.engine.control import cancel
 from longtake.engine.tables import jobs
 

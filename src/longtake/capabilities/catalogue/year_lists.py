@@ -21,8 +21,8 @@ from longtake.capabilities.catalogue.match_score import Candidate, fold, rank
 from longtake.capabilities.catalogue.tables import YEAR, titles, tmdb_shows, tmdb_years
 from longtake.capabilities.catalogue.title_errors import record_new_error
 from longtake.db import Transaction
-from longtake.db.bulk import ForMany, Given
 from longtake.db.dialects import NOW, SQLITE, later
+from longtake.db.prepared import ForMany, Given
 from longtake.engine.engine import Engine
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind, Settlement
