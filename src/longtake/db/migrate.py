@@ -258,7 +258,7 @@ def _translated(error: sqlalchemy.exc.DBAPIError, url: str) -> BaseException:
         return error
     import psycopg.errors  # noqa: PLC0415
 
-    from longtake.db.postgresql_errors import is_lost, translate  # noqa: PLC0415
+    from longtake.db.postgresql_session import is_lost, translate  # noqa: PLC0415
     from longtake.db.roles import making_by_hand  # noqa: PLC0415
 
     if isinstance(error.orig, psycopg.errors.InsufficientPrivilege):

@@ -18,8 +18,7 @@ import sqlalchemy.exc
 
 from longtake.db.database import Database, Transaction, with_named
 from longtake.db.dialects import POSTGRESQL
-from longtake.db.postgresql_errors import is_lost, is_repeatable, translate
-from longtake.db.postgresql_session import CommitUnknown, Session, SessionOptions
+from longtake.db.postgresql_session import CommitUnknown, Session, SessionOptions, is_lost, is_repeatable, translate
 from longtake.db.postgresql_signals import PostgresqlSignals
 from longtake.errors import DatabaseBusy, DatabaseUnavailable
 

@@ -1,7 +1,8 @@
-"""One PostgreSQL connection and its transactions."""
+"""One PostgreSQL connection, its transactions, and what its errors mean to a caller."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -10,14 +11,24 @@ import psycopg
 import psycopg.errors
 import psycopg.sql
 import sqlalchemy
+import sqlalchemy.exc
 from psycopg.pq import TransactionStatus
 from psycopg.types.json import set_json_dumps, set_json_loads
 from psycopg.types.string import TextLoader
 from sqlalchemy.pool import NullPool
 
 from longtake.db.database import Transaction
-from longtake.db.postgresql_errors import is_lost
-from longtake.errors import TransactionEnded
+from longtake.errors import (
+    DatabaseBusy,
+    DatabaseFull,
+    DatabaseReadOnly,
+    DatabaseRefused,
+    DatabaseUnavailable,
+    LongtakeError,
+    RightsMissing,
+    SchemaMismatch,
+    TransactionEnded,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +43,43 @@ R = TypeVar("R")
 API_ROLE = "longtake_api"
 #: Changes with every start of the server, also after a crash under the same postmaster, which resets statistics.
 SERVER_LIFE = "SELECT concat_ws(' ', pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_bgwriter))"
+
+REPEATABLE = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
+#: The server ends these connections itself: restart, failover, an operator.
+ENDED_BY_SERVER = (
+    psycopg.errors.AdminShutdown,
+    psycopg.errors.CrashShutdown,
+    psycopg.errors.CannotConnectNow,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+)
+
+MEANINGS: list[tuple[type[Exception], type[LongtakeError], str]] = [
+    (psycopg.errors.DiskFull, DatabaseFull, "PostgreSQL has no room left on its disk; nothing was written."),
+    (psycopg.errors.ReadOnlySqlTransaction, DatabaseReadOnly, "This PostgreSQL server takes no writes."),
+    (psycopg.errors.LockNotAvailable, DatabaseBusy, "A lock was not had in time."),
+    (psycopg.errors.QueryCanceled, DatabaseBusy, "A statement took longer than allowed."),
+    (psycopg.errors.TooManyConnections, DatabaseBusy, "PostgreSQL has no connection left for us."),
+    (psycopg.errors.InsufficientPrivilege, RightsMissing, "The database role may not do this."),
+    (psycopg.errors.UndefinedTable, SchemaMismatch, "A table is missing."),
+    (psycopg.errors.SerializationFailure, DatabaseBusy, "The transaction lost against others again and again."),
+    (psycopg.errors.DeadlockDetected, DatabaseBusy, "The transaction ran into deadlocks again and again."),
+]
+
+MAKING = (
+    "`LONGTAKE_ADMIN_URL=postgresql://postgres:PASSWORD@HOST/postgres longtake migrate up` makes the role and the"
+    " database that LONGTAKE_DATABASE_URL names."
+)
+#: Where passwords are asked for, the server does not say whether there is such a role.
+NOT_BELIEVED = (
+    f"Is the password right? If there is no such role yet: {MAKING} `longtake migrate up --admin-url …` does the same."
+)
+#: While a connection is made the driver hands on the server's words alone, without a SQLSTATE. Each with a hint.
+NOT_LET_IN = [
+    (re.compile(r'role "(.+?)" does not exist'), "The role {!r} does not exist.", MAKING),
+    (re.compile(r'database "(.+?)" does not exist'), "The database {!r} does not exist.", MAKING),
+    (re.compile(r'authentication failed for user "(.+?)"'), "It does not believe that we are {!r}.", NOT_BELIEVED),
+    (re.compile(r'no pg_hba.conf entry for host .*?user "(.+?)"'), "From here it takes no connection of {!r}.", None),
+]
 
 
 @dataclass(frozen=True)
@@ -205,3 +253,48 @@ class Session:
 def _first_value(cursor: psycopg.Cursor[Any]) -> str:
     row = cursor.fetchone()
     return str(row[0]) if row else ""
+
+
+def original(error: BaseException) -> BaseException:
+    """Return the driver's error that SQLAlchemy may have wrapped."""
+    wrapped = error.orig if isinstance(error, sqlalchemy.exc.DBAPIError) else None
+    return error if wrapped is None else wrapped
+
+
+def is_lost(error: BaseException) -> bool:
+    """Say whether the connection is gone, so that the same function may succeed on another."""
+    error = original(error)
+    if isinstance(error, ENDED_BY_SERVER):
+        return True
+    # Errors that come from the server carry a SQLSTATE; those of a dead connection do not.
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and error.sqlstate is None
+
+
+def is_repeatable(error: BaseException) -> bool:
+    """Say whether running the function again may succeed at once."""
+    return isinstance(original(error), REPEATABLE) or is_lost(error)
+
+
+def translate(error: BaseException) -> BaseException:
+    """Return our own error where PostgreSQL's has a meaning for callers, and the error itself where it has not."""
+    cause = original(error)
+    for theirs, ours, sentence in MEANINGS:
+        if isinstance(cause, theirs):
+            return ours(f"{sentence} (PostgreSQL: {_first_line(cause)})")
+    if is_lost(error):
+        return _refused(str(cause)) or DatabaseUnavailable(f"PostgreSQL cannot be reached. ({_first_line(cause)})")
+    return error
+
+
+def _refused(words: str) -> DatabaseRefused | None:
+    """Return what the server's words mean, where it was there and did not let us in."""
+    for pattern, sentence, hint in NOT_LET_IN:
+        if found := pattern.search(words):
+            reason = f"PostgreSQL does not let us in. ({sentence.format(found[1])})"
+            return DatabaseRefused(reason, hint=hint)
+    return None
+
+
+def _first_line(error: BaseException) -> str:
+    """Return the driver's sentence without the query or the address that may follow it."""
+    return str(error).split("\n", 1)[0].strip()

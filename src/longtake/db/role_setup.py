@@ -14,8 +14,7 @@ import psycopg.errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from longtake.db.migrate import MIGRATION_LOCK
-from longtake.db.postgresql_errors import translate
-from longtake.db.postgresql_session import API_ROLE
+from longtake.db.postgresql_session import API_ROLE, translate
 from longtake.db.roles import (
     CONNECT_SECONDS,
     ENGINE_ROLE,

@@ -13,8 +13,7 @@ import psycopg
 import psycopg.sql
 from psycopg.conninfo import conninfo_to_dict
 
-from longtake.db.postgresql_errors import translate
-from longtake.db.postgresql_session import API_ROLE
+from longtake.db.postgresql_session import API_ROLE, translate
 from longtake.db.urls import postgresql_url
 from longtake.errors import RightsMissing, RoleTooPowerful
 
