@@ -28,8 +28,6 @@ from longtake.errors import DatabaseBusy, DatabaseUnavailable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from longtake.db.postgresql_session import SessionOptions
-
 Ts = TypeVarTuple("Ts")
 R = TypeVar("R")
 
@@ -37,7 +35,6 @@ R = TypeVar("R")
 PATIENCE_SECONDS = 8.0
 FIRST_PAUSE_SECONDS = 0.02
 LONGEST_PAUSE_SECONDS = 1.0
-
 CHANNEL = "longtake"
 RECONNECT_SECONDS = 1.0
 #: NOTIFYs are at least this far apart: under load one stands for many.

@@ -81,7 +81,7 @@ def set_up(settings: Settings, admin_url: str = "") -> list[str]:
     admin_url = admin_url or settings.admin_url.get_secret_value()
     if not admin_url:
         return []
-    from longtake.db.role_setup import set_up_roles  # noqa: PLC0415 - as above
+    from longtake.db.roles import set_up_roles  # noqa: PLC0415 - as above
 
     return set_up_roles(admin_url, settings.database_url)
 
