@@ -11,8 +11,7 @@ import pytest
 from longtake import Database, Engine, JobKind, JobRequest, Transaction, open_database
 from longtake.cli import jobs as jobs_commands
 from longtake.db.migrate import known_migrations
-from longtake.db.ownership import FileOwnership
-from longtake.server.file_owner import COMMAND
+from longtake.db.ownership import COMMAND, FileOwnership
 from longtake.server.open_database import LOCATIONS, migrate_service
 from tests.service.past import end_job
 

@@ -9,10 +9,9 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from longtake import errors
-from longtake.db.ownership import FileOwnership
+from longtake.db.ownership import COMMAND, MIGRATION, PATIENCE_SECONDS, PAUSE_SECONDS, FileOwnership, take_for_command
 from longtake.db.urls import is_sqlite, postgresql_url, sqlite_path
 from longtake.errors import DatabaseOwned, LongtakeError, ServerUnreachable, errors_by_code
-from longtake.server.file_owner import COMMAND, MIGRATION, PATIENCE_SECONDS, PAUSE_SECONDS, take_for_command
 from longtake.server.server_file import ServerFile, server_of_database
 from longtake.settings import Settings, load_settings
 from longtake.terminal.output import print_json, print_line

@@ -10,11 +10,10 @@ import structlog
 
 from longtake.db import Database, open_database
 from longtake.db.migrate import MigrationStatus, migrate_up, migration_status, require_current_schema
-from longtake.db.ownership import FileOwnership
+from longtake.db.ownership import CANNOT_USE_HINT, COMMAND, MIGRATION, PATIENCE_SECONDS, PAUSE_SECONDS, FileOwnership
 from longtake.db.urls import is_sqlite, sqlite_path
 from longtake.errors import DatabaseOwned, DatabaseUnavailable, RightsMissing, RoleTooPowerful
 from longtake.redaction import redact_text
-from longtake.server.file_owner import CANNOT_USE_HINT, COMMAND, MIGRATION, PATIENCE_SECONDS, PAUSE_SECONDS
 from longtake.settings import Settings
 
 R = TypeVar("R")
