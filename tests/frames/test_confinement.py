@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from longtake.adapters.decoder.confinement import MACHINES
-from longtake.adapters.decoder.pool import DecoderPool
-from longtake.adapters.decoder.process import MemoryFile
+from longtake.adapters.decoder.child import MACHINES
+from longtake.adapters.decoder.pool import DecoderPool, MemoryFile
 from longtake.adapters.decoder.protocol import DecodeRequest
 from longtake.errors import MediaRefused
 

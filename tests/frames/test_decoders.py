@@ -16,11 +16,9 @@ import pytest
 import pytest_asyncio
 from PIL import Image
 
-from longtake.adapters.decoder import process as parent
-from longtake.adapters.decoder.block_reader import BLOCK
-from longtake.adapters.decoder.pool import DecoderPool
-from longtake.adapters.decoder.process import MemoryFile
-from longtake.adapters.decoder.protocol import MOST_PIXELS, DecodeRequest
+from longtake.adapters.decoder import pool
+from longtake.adapters.decoder.pool import DecoderPool, MemoryFile
+from longtake.adapters.decoder.protocol import BLOCK, MOST_PIXELS, DecodeRequest
 from longtake.errors import ConnectionLost, DecoderFailed, DecodersBusy, MediaRefused
 from longtake_sandbox.media import draw_clip, encode_clip
 from tests.wait import PATIENCE_SECONDS
@@ -358,7 +356,7 @@ async def test_a_child_that_was_taken_over_cannot_fill_its_parents_memory(
             asked.append(length)
             return await super().read(offset, length)
 
-    monkeypatch.setattr(parent, "COMMAND", (sys.executable, "-I", "-c", GREEDY_CHILD))
+    monkeypatch.setattr(pool, "COMMAND", (sys.executable, "-I", "-c", GREEDY_CHILD))
     with pytest.raises(DecoderFailed):
         await decoders.decode(STILL, Large(bytes(BLOCK + 1)))
     assert asked == []

@@ -11,9 +11,8 @@ import pytest
 import pytest_asyncio
 from PIL import Image
 
-from longtake.adapters.decoder import process as parent
-from longtake.adapters.decoder.pool import FILES_AT_ONCE, DecoderPool
-from longtake.adapters.decoder.process import MemoryFile
+from longtake.adapters.decoder import pool
+from longtake.adapters.decoder.pool import FILES_AT_ONCE, DecoderPool, MemoryFile
 from longtake.adapters.decoder.protocol import DecodeRequest
 from longtake.errors import DecoderFailed, DecodersBusy, MediaRefused
 from tests.frames.test_decoders import STILL, Endless
@@ -74,7 +73,7 @@ while True:
 
 @pytest.fixture
 def deadly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parent, "COMMAND", (sys.executable, "-I", "-c", DEADLY_CHILD))
+    monkeypatch.setattr(pool, "COMMAND", (sys.executable, "-I", "-c", DEADLY_CHILD))
 
 
 @pytest.mark.usefixtures("deadly")
@@ -139,7 +138,7 @@ async def test_a_decoder_that_cannot_be_started_is_told_to_all_who_wait(
     decoders: DecoderPool, posters: list[MemoryFile], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(parent, "COMMAND", ("/nowhere/at/all",))
+        patch.setattr(pool, "COMMAND", ("/nowhere/at/all",))
         answers = await asyncio.gather(*(decoders.decode(SMALL, one) for one in posters), return_exceptions=True)
         assert {type(one) for one in answers} == {FileNotFoundError}
     assert (await decoders.decode(SMALL, posters[0])).width == 40

@@ -16,7 +16,7 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 from PIL import Image, ImageSequence, ImageStat
 
-from longtake.adapters.decoder import videos
+from longtake.adapters.decoder import pictures
 from longtake.adapters.decoder.pool import DecoderPool
 from longtake.adapters.decoder.protocol import DecodeRequest
 from longtake.errors import DecodersBusy
@@ -49,14 +49,14 @@ def brightening(seconds: int, key_frame_every: int, form: str = "mp4", codec: st
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[VideoFrame]:
     """Every frame that is decoded in this process."""
     frames: list[VideoFrame] = []
-    really = videos._decoded
+    really = pictures._decoded
 
     def counting(*arguments: object) -> Iterator[VideoFrame]:
         for frame in really(*arguments):  # type: ignore[arg-type]
             frames.append(frame)
             yield frame
 
-    monkeypatch.setattr(videos, "_decoded", counting)
+    monkeypatch.setattr(pictures, "_decoded", counting)
     return frames
 
 
@@ -70,7 +70,7 @@ def brightness(preview: bytes) -> list[float]:
 )
 def test_no_frame_of_a_short_video_is_decoded_twice(decoded: list[VideoFrame], key_frame_every: int, most: int) -> None:
     body = brightening(10, key_frame_every)
-    _facts, preview, _placeholder = videos.of_video(asdict(PREVIEW), io.BytesIO(body))
+    _facts, preview, _placeholder = pictures.decode(asdict(PREVIEW), io.BytesIO(body))
     assert len(decoded) <= most
     assert len({frame.pts for frame in decoded}) == len(decoded)
     assert brightness(preview) == pytest.approx([10 + 20 * number for number in range(12)], abs=4)
@@ -79,13 +79,13 @@ def test_no_frame_of_a_short_video_is_decoded_twice(decoded: list[VideoFrame], k
 def test_a_video_without_an_index_is_decoded_once_as_well(decoded: list[VideoFrame]) -> None:
     body = brightening(10, 250, "webm", "libvpx")
     request = asdict(DecodeRequest("preview", "video/webm"))
-    _facts, preview, _placeholder = videos.of_video(request, io.BytesIO(body))
+    _facts, preview, _placeholder = pictures.decode(request, io.BytesIO(body))
     assert len(decoded) <= FRAMES
     assert brightness(preview) == pytest.approx([10 + 20 * number for number in range(12)], abs=6)
 
 
 def test_of_a_long_video_the_nearest_key_frames_do(decoded: list[VideoFrame]) -> None:
-    _facts, preview, _placeholder = videos.of_video(asdict(PREVIEW), io.BytesIO(brightening(40, 20)))
+    _facts, preview, _placeholder = pictures.decode(asdict(PREVIEW), io.BytesIO(brightening(40, 20)))
     assert len(decoded) == 12
     assert brightness(preview) == pytest.approx([20 * number for number in range(12)], abs=4)
 

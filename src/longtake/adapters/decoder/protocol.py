@@ -1,13 +1,15 @@
-"""The protocol of parent and child: what a decoder can do, and how messages are framed.
+"""The protocol of parent and child: what a decoder can do, how messages are framed, how the child reads the file.
 
 A message is a JSON header and a body of bytes, each with its length in front.
 """
 
 from __future__ import annotations
 
+import io
 import struct
+from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, Protocol
 
 import orjson
 
@@ -15,6 +17,14 @@ LENGTHS = struct.Struct(">II")
 #: The longest header and body. A body is a small file, a block, a picture or an animation.
 MOST_HEADER = 65_536
 MOST_BODY = 64 * 1024 * 1024
+#: What the child reads of a file at a time, at most.
+BLOCK = 128 * 1024
+#: How many blocks are cached: demuxers seek back and forth, and pictures are read twice.
+KEPT = 256
+#: Larger pictures are not decoded.
+MOST_PIXELS = 50_000_000
+MOST_SIDE = 32_768
+PLACEHOLDER_SIZE = (24, 14)
 
 
 def pack(header: dict[str, Any], body: bytes = b"") -> bytes:
@@ -41,12 +51,6 @@ def receive(pipe: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
         return None
     head, body = unpack_lengths(prefix)
     return orjson.loads(pipe.read(head)), pipe.read(body)
-
-
-#: Larger pictures are not decoded.
-MOST_PIXELS = 50_000_000
-MOST_SIDE = 32_768
-PLACEHOLDER_SIZE = (24, 14)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +88,60 @@ class DecodeResult:
     picture: bytes
     placeholder: bytes
     bytes_read: int
+
+
+class Fetch(Protocol):
+    """Fetches a range of the file."""
+
+    def fetch(self, offset: int, length: int) -> bytes: ...
+
+
+class RemoteFile(io.RawIOBase):
+    """An open file for PyAV and Pillow whose blocks are fetched on demand: of a long video they need only a few."""
+
+    def __init__(self, pipe: Fetch, size: int) -> None:
+        super().__init__()
+        self._pipe = pipe
+        self._size = size
+        self._position = 0
+        self._blocks: OrderedDict[int, bytes] = OrderedDict()
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(0, start + offset)
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        end = self._size if size is None or size < 0 else min(self._position + size, self._size)
+        parts = []
+        while self._position < end:
+            number, within = divmod(self._position, BLOCK)
+            part = self._block(number)[within : within + end - self._position]
+            if not part:
+                break
+            parts.append(part)
+            self._position += len(part)
+        return b"".join(parts)
+
+    def readall(self) -> bytes:
+        return self.read()
+
+    def _block(self, number: int) -> bytes:
+        known = self._blocks.get(number)
+        if known is None:
+            offset = number * BLOCK
+            known = self._blocks[number] = self._pipe.fetch(offset, min(BLOCK, self._size - offset))
+            if len(self._blocks) > KEPT:
+                self._blocks.popitem(last=False)
+        else:
+            self._blocks.move_to_end(number)
+        return known

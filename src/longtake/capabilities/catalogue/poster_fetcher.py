@@ -6,8 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from longtake.adapters.decoder.pool import DecoderPool
-from longtake.adapters.decoder.process import MemoryFile
+from longtake.adapters.decoder.pool import DecoderPool, MemoryFile
 from longtake.adapters.decoder.protocol import DecodeRequest, DecodeResult
 from longtake.adapters.net.retry_after import header_seconds
 from longtake.adapters.storage.media_type import MediaType, media_type
