@@ -12,9 +12,8 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from longtake.adapters.net.failures import FAILURES, translate
 from longtake.adapters.net.guard import AddressGuard, open_connector
-from longtake.adapters.net.responses import PIECE_BYTES, Response, StreamedResponse, read_whole
+from longtake.adapters.net.responses import FAILURES, PIECE_BYTES, Response, StreamedResponse, read_whole, translate
 from longtake.adapters.net.urls import Target, read_url, redirected, shown_url
 from longtake.errors import AddressRefused, AnswerInvalid, NetError
 

@@ -1,23 +1,35 @@
-"""Responses: whole in memory if they are small, in pieces if they are media."""
+"""Responses, whole in memory if they are small, in pieces if they are media; and the errors for failed requests."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import aiohttp
 import orjson
 
-from longtake.adapters.net.failures import FAILURES, translate
 from longtake.adapters.net.urls import shown_url
-from longtake.errors import AnswerInvalid, AnswerTooLarge, AnswerTruncated
+from longtake.errors import (
+    AnswerInvalid,
+    AnswerTimedOut,
+    AnswerTooLarge,
+    AnswerTruncated,
+    ConnectFailed,
+    ConnectionLost,
+    HostUnresolved,
+    NetError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from aiohttp import ClientResponse, StreamReader
 
+#: What aiohttp raises for failed requests. Any other exception is a bug and stays as it is.
+FAILURES = (aiohttp.ClientError, TimeoutError, OSError)
 #: About what a fast connection delivers at once. Smaller pieces cost more processor time for each copy.
 PIECE_BYTES = 256 * 1024
 #: How much a compressed body may grow when it is decompressed, unless it stays below the second figure.
@@ -25,6 +37,36 @@ RATIO_MOST = 100
 RATIO_FROM_BYTES = 64 * 1024
 _PLAIN = ("", "identity")
 _PACKED = ("gzip", "x-gzip", "deflate")
+
+
+def translate(error: BaseException, shown: str, seconds: float, *, sent: bool) -> NetError:
+    """Return our error for one of aiohttp's. Its own text is not used because it repeats whole URLs."""
+    match error:
+        case NetError():
+            error.sent = error.sent or sent
+            return error
+        case aiohttp.ClientConnectorDNSError():
+            return HostUnresolved(f"The name of {shown} cannot be resolved to an address.")
+        case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
+            return ConnectFailed(f"{shown} has no valid TLS certificate.")
+        case TimeoutError() if not sent:
+            return ConnectFailed(f"No connection to {shown} within {seconds:g} s.")
+        case TimeoutError():
+            return AnswerTimedOut(f"{shown} did not answer completely within {seconds:g} s.", sent=True)
+        case aiohttp.ClientConnectorError():
+            return ConnectFailed(f"No connection to {shown}: {_reason(error.os_error)}.")
+        case aiohttp.ClientPayloadError():
+            return AnswerTruncated(f"The answer of {shown} ended too early.", sent=True)
+        case aiohttp.ClientResponseError():
+            return AnswerInvalid(f"{shown} answered something that is not HTTP.", sent=True)
+        case _ if not sent:
+            return ConnectFailed(f"No connection to {shown}.")
+        case _:
+            return ConnectionLost(f"The connection to {shown} ended before the answer.", sent=True)
+
+
+def _reason(error: OSError) -> str:
+    return os.strerror(error.errno).lower() if error.errno and error.errno > 0 else "it was refused or cut"
 
 
 @dataclass(frozen=True, slots=True)
