@@ -6,9 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from longtake.adapters.providers import gemini_account, kie_account
-from longtake.adapters.providers.gemini_image import GeminiImage
-from longtake.adapters.providers.gemini_veo import GeminiVeo
+from longtake.adapters.providers import gemini, kie_account
+from longtake.adapters.providers.gemini import GeminiImage, GeminiVeo
 from longtake.adapters.providers.kie import Kie
 from longtake.adapters.providers.kie_veo import KieVeo
 from longtake.clock import Clock, SystemClock
@@ -26,12 +25,12 @@ def build_providers(
     """Return the providers by name. Each call reads its key through `key_of`, because keys may change."""
     clock = clock or SystemClock()
     kie, webhooks = partial(key_of, kie_account.KEY_SETTING), partial(key_of, kie_account.WEBHOOK_KEY_SETTING)
-    gemini = partial(key_of, gemini_account.KEY_SETTING)
+    gemini_key = partial(key_of, gemini.KEY_SETTING)
     providers: list[Provider] = [
         Kie(client, settings.kie_base_url, kie, webhooks, clock),
         KieVeo(client, settings.kie_base_url, kie, webhooks, clock),
-        GeminiImage(client, settings.gemini_base_url, gemini, clock),
-        GeminiVeo(client, settings.gemini_base_url, gemini, clock),
+        GeminiImage(client, settings.gemini_base_url, gemini_key, clock),
+        GeminiVeo(client, settings.gemini_base_url, gemini_key, clock),
     ]
     return {provider.name: provider for provider in providers}
 
