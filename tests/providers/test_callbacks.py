@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from longtake.adapters.providers.kie import Kie
-from longtake.adapters.providers.kie_account import callback_task_id, is_signed
+from longtake.adapters.providers.kie import Kie, callback_task_id, is_signed
 from tests.net.servers import Received, answer, running
 from tests.providers.asking import OF_GEMINI, OF_KIE, accepted
 from tests.sandbox_process import WEBHOOK_KEY

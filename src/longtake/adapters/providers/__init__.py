@@ -1,1 +1,1 @@
-"""Media providers: one small file each, all with the interface of `provider.py`."""
+"""Media providers: one file each, all with the interface of `provider.py`."""

@@ -6,10 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from longtake.adapters.providers import gemini, kie_account
-from longtake.adapters.providers.gemini import GeminiImage, GeminiVeo
-from longtake.adapters.providers.kie import Kie
-from longtake.adapters.providers.kie_veo import KieVeo
+from longtake.adapters.providers import gemini, kie
 from longtake.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
@@ -24,13 +21,13 @@ def build_providers(
 ) -> dict[str, Provider]:
     """Return the providers by name. Each call reads its key through `key_of`, because keys may change."""
     clock = clock or SystemClock()
-    kie, webhooks = partial(key_of, kie_account.KEY_SETTING), partial(key_of, kie_account.WEBHOOK_KEY_SETTING)
+    kie_key, webhook_key = partial(key_of, kie.KEY_SETTING), partial(key_of, kie.WEBHOOK_KEY_SETTING)
     gemini_key = partial(key_of, gemini.KEY_SETTING)
     providers: list[Provider] = [
-        Kie(client, settings.kie_base_url, kie, webhooks, clock),
-        KieVeo(client, settings.kie_base_url, kie, webhooks, clock),
-        GeminiImage(client, settings.gemini_base_url, gemini_key, clock),
-        GeminiVeo(client, settings.gemini_base_url, gemini_key, clock),
+        kie.Kie(client, settings.kie_base_url, kie_key, webhook_key, clock),
+        kie.KieVeo(client, settings.kie_base_url, kie_key, webhook_key, clock),
+        gemini.GeminiImage(client, settings.gemini_base_url, gemini_key, clock),
+        gemini.GeminiVeo(client, settings.gemini_base_url, gemini_key, clock),
     ]
     return {provider.name: provider for provider in providers}
 
