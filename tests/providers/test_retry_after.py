@@ -9,13 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longtake.adapters.net import retry_after
-from longtake.adapters.net.retry_after import (
-    LONGEST_SECONDS,
-    duration_seconds,
-    header_seconds,
-    seconds_to_pacific_midnight,
-)
+from longtake.adapters.net.responses import LONGEST_RETRY_AFTER, retry_after_seconds
+from longtake.adapters.providers import gemini
+from longtake.adapters.providers.gemini import duration_seconds, seconds_to_pacific_midnight
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -34,7 +30,7 @@ NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
     ],
 )  # fmt: skip
 def test_f37_retry_after(header: str | None, seconds: float | None) -> None:
-    assert header_seconds(header, NOW) == seconds
+    assert retry_after_seconds(header, NOW) == seconds
 
 
 @pytest.mark.parametrize(
@@ -50,8 +46,8 @@ def test_f37_durations_of_google(value: object, seconds: float | None) -> None:
 
 @given(st.text())
 def test_no_text_makes_us_wait_too_long_or_fail(text: str) -> None:
-    for seconds in (header_seconds(text, NOW), duration_seconds(text), duration_seconds(text + "s")):
-        assert seconds is None or 0 <= seconds <= LONGEST_SECONDS
+    for seconds in (retry_after_seconds(text, NOW), duration_seconds(text), duration_seconds(text + "s")):
+        assert seconds is None or 0 <= seconds <= LONGEST_RETRY_AFTER
 
 
 @pytest.mark.parametrize(
@@ -75,5 +71,5 @@ def test_a_machine_without_time_zones_is_at_most_an_hour_late(monkeypatch: pytes
 
     now = datetime(2026, 7, 10, 6, 0, tzinfo=UTC)
     exact = seconds_to_pacific_midnight(now)
-    monkeypatch.setattr(retry_after, "ZoneInfo", nothing)
+    monkeypatch.setattr(gemini, "ZoneInfo", nothing)
     assert seconds_to_pacific_midnight(now) - exact == 3600

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import zlib
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -37,6 +40,9 @@ RATIO_MOST = 100
 RATIO_FROM_BYTES = 64 * 1024
 _PLAIN = ("", "identity")
 _PACKED = ("gzip", "x-gzip", "deflate")
+#: The longest wait, in seconds, that a server can ask for.
+LONGEST_RETRY_AFTER = 3600.0
+_NUMBER = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,9})?")
 
 
 def translate(error: BaseException, shown: str, seconds: float, *, sent: bool) -> NetError:
@@ -180,3 +186,18 @@ def _unpacked(body: bytes, shown: str, most_bytes: int) -> bytes:
     if not unpacker.eof:
         raise AnswerTruncated(f"The compressed answer of {shown} ended too early.", sent=True)
     return unpacked
+
+
+def retry_after_seconds(value: str | None, now: datetime) -> float | None:
+    """Return the seconds of a Retry-After header, a number or a date; None if it is past or invalid."""
+    text = (value or "").strip()
+    if _NUMBER.fullmatch(text):
+        return min(float(text), LONGEST_RETRY_AFTER)
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    seconds = (moment - now).total_seconds()
+    return min(seconds, LONGEST_RETRY_AFTER) if seconds > 0 else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from longtake.adapters.net.retry_after import header_seconds
+from longtake.adapters.net.responses import retry_after_seconds
 from longtake.adapters.providers.calls import plain_words
 from longtake.errors import NetError, ProviderBusy, ProviderRefused, ProviderUnavailable
 
@@ -77,7 +77,7 @@ class Bangumi:
                 raise ProviderUnavailable("bangumi's answer is not JSON.", provider=NAME) from None
         if answer.status == NOT_FOUND and may_be_missing:
             return None
-        retry_after = header_seconds(answer.headers.get("Retry-After"), self._clock.now())
+        retry_after = retry_after_seconds(answer.headers.get("Retry-After"), self._clock.now())
         said = f"bangumi answered {answer.status}. {plain_words(answer.body[:2_000].decode(errors='replace'))}".strip()
         if answer.status == TOO_MANY:
             raise ProviderBusy(said, retry_after=retry_after, provider=NAME)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import orjson
 
-from longtake.adapters.net.retry_after import header_seconds
+from longtake.adapters.net.responses import retry_after_seconds
 from longtake.errors import (
     AddressRefused,
     NetError,
@@ -122,7 +122,7 @@ class ProviderCalls:
 
     def retry_after(self, answer: Response) -> float | None:
         """Return the seconds that the provider asks us to wait."""
-        return header_seconds(answer.headers.get("Retry-After"), self.clock.now())
+        return retry_after_seconds(answer.headers.get("Retry-After"), self.clock.now())
 
     def unknown(self, reason: str) -> SubmitUnknown:
         """Return the error for a submit that may or may not have been accepted."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from longtake.adapters.net import same_origin
-from longtake.adapters.net.retry_after import duration_seconds, seconds_to_pacific_midnight
+from longtake.adapters.net.responses import LONGEST_RETRY_AFTER
 from longtake.adapters.providers.calls import ProviderCalls
 from longtake.adapters.providers.provider import (
     Accepted,
@@ -34,6 +36,8 @@ OK = 200
 KEY_SETTING = "gemini_api_key"
 _BAD_KEY = "API_KEY_INVALID"
 _LATE = "DEADLINE_EXCEEDED"
+_DURATION = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)s")
+_PACIFIC = "America/Los_Angeles"
 #: Answers with an image take 5 to 25 s.
 IMAGE_SECONDS = 90.0
 IMAGE_BYTES = 100_000_000
@@ -128,6 +132,24 @@ def _delay(calls: ProviderCalls, answer: Response, details: list[dict[str, Any]]
     """Return how long to wait, from the details, or from a gateway's Retry-After header."""
     told = (duration_seconds(one.get("retryDelay")) for one in details)
     return next((delay for delay in told if delay is not None), calls.retry_after(answer))
+
+
+def duration_seconds(value: object) -> float | None:
+    """Return the seconds of a duration such as `38s` or `38.5s`."""
+    found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    return min(float(found[1]), LONGEST_RETRY_AFTER) if found else None
+
+
+def seconds_to_pacific_midnight(now: datetime) -> float:
+    """Return the seconds until midnight on the American west coast, when Google renews quotas."""
+    try:
+        zone: ZoneInfo | timezone = ZoneInfo(_PACIFIC)
+    except ZoneInfoNotFoundError:
+        # Without time zone data winter time is used, which is at most an hour late.
+        zone = timezone(timedelta(hours=-8))
+    tomorrow = now.astimezone(zone).date() + timedelta(days=1)
+    midnight = datetime(tomorrow.year, tomorrow.month, tomorrow.day, tzinfo=zone)
+    return (midnight - now).total_seconds()
 
 
 class GeminiImage(GeminiAccount):

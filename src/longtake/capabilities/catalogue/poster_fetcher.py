@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from longtake.adapters.decoder.pool import DecoderPool, MemoryFile
 from longtake.adapters.decoder.protocol import DecodeRequest, DecodeResult
-from longtake.adapters.net.retry_after import header_seconds
+from longtake.adapters.net.responses import retry_after_seconds
 from longtake.adapters.storage.media_type import MediaType, media_type
 from longtake.capabilities.catalogue.poster_urls import PosterHosts
 from longtake.errors import (
@@ -105,7 +105,7 @@ class PosterFetcher:
         if answer.status == NOT_MODIFIED and known is not None:
             return None
         if answer.status != OK:
-            retry_after = header_seconds(answer.headers.get("Retry-After"), self._clock.now())
+            retry_after = retry_after_seconds(answer.headers.get("Retry-After"), self._clock.now())
             message = f"The poster's server answered {answer.status}."
             raise PosterStatus(message, status=answer.status, retry_after=retry_after)
         media = media_type(answer.body)

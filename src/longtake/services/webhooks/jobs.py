@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, or_, select, update
 
-from longtake.adapters.net.retry_after import header_seconds
+from longtake.adapters.net.responses import retry_after_seconds
 from longtake.db.dialects import NOW, later, seconds_until
 from longtake.engine.jobs import Priority
 from longtake.engine.kinds import JobKind, Settlement, Steps
@@ -135,7 +135,7 @@ class WebhookSender:
         except NetError as failure:
             error = clean_plain_text(redact_text(failure.message), most=ERROR_CHARACTERS)
         status = None if answer is None else answer.status
-        wait = header_seconds(answer.headers.get("Retry-After"), self._clock.now()) if answer is not None else None
+        wait = retry_after_seconds(answer.headers.get("Retry-After"), self._clock.now()) if answer is not None else None
         return Attempt(
             delivery_id=found.id,
             endpoint_id=found.endpoint_id,
