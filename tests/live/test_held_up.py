@@ -8,7 +8,7 @@ import psycopg
 
 from longtake import open_database
 from longtake.services.alerts import Severity, list_alerts, raise_alert
-from longtake.services.live.stalled_alert import CODE, PATIENCE_SECONDS
+from longtake.services.live.feed import PATIENCE_SECONDS, STALLED_CODE
 from tests.databases import StoppedClock
 from tests.live.stage import Desk, told
 from tests.wait import until
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def alerts(database: Database) -> list[dict[str, object]]:
-    return [one for one in await database.read(list_alerts) if one["code"] == CODE]
+    return [one for one in await database.read(list_alerts) if one["code"] == STALLED_CODE]
 
 
 async def test_a_transaction_that_stays_open_is_named_and_its_end_resolves_the_alert(postgresql_url: str) -> None:
@@ -95,7 +95,7 @@ async def test_another_process_resolves_the_alert_of_one_that_was_killed(postgre
 
 
 async def test_what_a_process_left_standing_when_it_was_stopped_is_resolved_by_the_next(database: Database) -> None:
-    await database.run(raise_alert, Severity.WARNING, CODE, "held up, said a process that is gone")
+    await database.run(raise_alert, Severity.WARNING, STALLED_CODE, "held up, said a process that is gone")
     desk = Desk(database)
     follower = await desk.follow()
     await desk.feed.round()

@@ -15,9 +15,9 @@ import structlog
 
 from longtake.engine.events import TOPIC
 from longtake.errors import LongtakeError
+from longtake.services.alerts import Severity, raise_alert, resolve_alert
 from longtake.services.live.event_log import Cursor, LogPage, current_place, read_page
-from longtake.services.live.sse import EndReason, encode_event
-from longtake.services.live.stalled_alert import StalledAlert
+from longtake.services.live.sse import EncodedEvent, EndReason, encode_event
 from longtake.services.live.subscriber import Subscriber, TypeFilter
 
 if TYPE_CHECKING:
@@ -25,12 +25,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from longtake.clock import Clock
-    from longtake.db import Database
+    from longtake.db import Database, Transaction
     from longtake.engine.events import Event
-    from longtake.services.live.event_log import Cursor
-    from longtake.services.live.sse import EncodedEvent
 
-log = structlog.get_logger(__name__)
 
 PAGE_LIMIT = 1_000
 #: The log is read this often even without a signal, because signals get lost.
@@ -38,6 +35,21 @@ POLL_SECONDS = 1.0
 #: Reads are at least this far apart: under load, one finds the events of many transactions.
 SPACING_SECONDS = 0.005
 STALLED_SECONDS = (0.01, 0.25)
+#: What the replay buffer keeps.
+MOST_EVENTS = 10_000
+MOST_BYTES = 8_000_000
+STALLED_CODE = "EVENTS_HELD_UP"
+#: How long events may be stalled before operators get an alert.
+PATIENCE_SECONDS = 5.0
+# Real time, and all databases: transaction numbers belong to the server, not to one database.
+OLDEST_WRITER = """
+SELECT coalesce(nullif(application_name, ''), 'unnamed'), pid,
+    extract(epoch FROM clock_timestamp() - xact_start)::float8
+FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
+ORDER BY age(backend_xid) DESC LIMIT 1
+"""
+
+log = structlog.get_logger(__name__)
 
 
 class Feed:
@@ -207,10 +219,6 @@ class Feed:
         self._database_down = error is not None
 
 
-MOST_EVENTS = 10_000
-MOST_BYTES = 8_000_000
-
-
 class ReplayBuffer:
     """Recent events, kept for subscribers that were away briefly.
 
@@ -250,3 +258,58 @@ class ReplayBuffer:
             if event.user_id == user_id:
                 found.append(event)
         return found[::-1]
+
+
+class StalledAlert:
+    """Raises the alert once while events wait too long behind an open transaction; resolves it, whoever raised it."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._since: float | None = None
+        #: None when another process may have left the alert open.
+        self._raised: bool | None = None
+
+    @property
+    def raised(self) -> bool:
+        """Whether this process has raised the alert, and must keep reading until it can resolve it."""
+        return self._raised is True
+
+    def reset(self) -> None:
+        """Forget the state, because reading pauses: what happens until the next read is unknown."""
+        self._since = self._raised = None
+
+    async def update(self, page: LogPage) -> None:
+        """Raise or resolve the alert by what a read of the log found."""
+        now = self._clock.monotonic()
+        if page.stalled and self._since is None:
+            self._since = now
+        waited = 0.0 if self._since is None else now - self._since
+        # The alert is itself an event, and stalled like the others: it is read when its cause is over.
+        if not self._raised and any(_is_ours(event) for event in page.events):
+            self._raised = None
+        try:
+            if not page.stalled:
+                self._since = None
+                if self._raised is not False:
+                    await self._database.run(resolve_alert, STALLED_CODE)
+                    self._raised = False
+            elif waited > PATIENCE_SECONDS and not self._raised:
+                await self._database.run(_raise, waited)
+                self._raised = True
+        except LongtakeError as error:
+            log.warning("alert not written", action="alert", code=error.code)
+
+
+def _is_ours(event: Event) -> bool:
+    return event.type == "alert.raised" and (event.data or {}).get("code") == STALLED_CODE
+
+
+def _raise(tx: Transaction, waited: float) -> None:
+    found = tx.sql(OLDEST_WRITER)
+    by = "by a transaction that this role may not see, or by a prepared one"
+    if found:
+        name, pid, seconds = found[0]
+        age = "" if seconds is None else f", open for {seconds:.0f} s"
+        by = f"by a transaction of {name} (process {pid}{age})"
+    raise_alert(tx, Severity.WARNING, STALLED_CODE, f"Users' events have been held up for {waited:.0f} s {by}.")
