@@ -16,8 +16,7 @@ from longtake.errors import Forbidden, LongtakeError, Unauthorized
 from longtake.http.problem_schema import CALLER, problems
 from longtake.services.accounts.current_caller import Caller, CurrentCaller
 from longtake.services.live.event_log import read_cursor
-from longtake.services.live.sse import EndReason
-from longtake.services.live.subscriber import TypeFilter
+from longtake.services.live.subscriber import EndReason, TypeFilter
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

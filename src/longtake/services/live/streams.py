@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING
 from longtake.engine.events import forgotten_until, read_events_of
 from longtake.errors import DatabaseError, TooManyStreams
 from longtake.services.live.event_log import log_end
-from longtake.services.live.sse import OPENING, EncodedEvent, EndReason, encode_event, last_frame, place_frame
-from longtake.services.live.subscriber import Subscriber, TypeFilter
+from longtake.services.live.subscriber import (
+    OPENING,
+    EncodedEvent,
+    EndReason,
+    Subscriber,
+    TypeFilter,
+    encode_event,
+    last_frame,
+    place_frame,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
