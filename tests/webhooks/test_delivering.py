@@ -14,16 +14,16 @@ from longtake.adapters.net import HttpClient
 from longtake.engine.control import request_cancel
 from longtake.engine.verdicts import judge_crash
 from longtake.errors import VaultKeyWrong
-from longtake.services.webhooks.delivery_limits import (
+from longtake.services.webhooks.endpoints import delete_endpoint
+from longtake.services.webhooks.jobs import (
     LONGEST_SECONDS,
     MOST_AT_ONCE,
     MOST_OF_A_USER,
     MOST_TO_SILENT,
     SHORTEST_SECONDS,
+    WAITS,
     DeliveryLimits,
 )
-from longtake.services.webhooks.endpoints import delete_endpoint
-from longtake.services.webhooks.jobs import WAITS
 from tests.databases import StoppedClock
 from tests.engine.stage import execute, finish
 from tests.net.servers import Behaviour, Names, answer, hanging_up, redirecting, saying, silent
