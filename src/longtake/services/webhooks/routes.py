@@ -8,7 +8,6 @@ from fastapi import APIRouter, Query
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.services.accounts.current_caller import GENERATE, READ, Caller, CurrentCaller
-from longtake.services.webhooks.deliveries import PAGE_LIMIT, get_delivery, list_deliveries
 from longtake.services.webhooks.endpoints import delete_endpoint, get_endpoint, list_endpoints
 from longtake.services.webhooks.schemas import (
     DeliveryList,
@@ -21,7 +20,7 @@ from longtake.services.webhooks.schemas import (
     WebhookView,
     WebhookWithSecret,
 )
-from longtake.services.webhooks.service import Webhooks
+from longtake.services.webhooks.service import PAGE_LIMIT, Webhooks, get_delivery, list_deliveries
 
 Limit = Annotated[int, Query(ge=1, le=PAGE_LIMIT, description="How many at most.")]
 Older = Annotated[UUID | None, Query(description="Only deliveries older than this one.")]

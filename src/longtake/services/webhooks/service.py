@@ -1,4 +1,7 @@
-"""The use cases of webhooks. Addresses are checked and secrets made here, before the transaction."""
+"""The use cases of webhooks, and their deliveries as an endpoint's owner sees them.
+
+Addresses are checked and secrets made before the transaction.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,40 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import orjson
+from sqlalchemy import insert, select, update
+
 from longtake.clock import iso_timestamp, new_id
+from longtake.db.dialects import NOW
+from longtake.engine.control import cancel_of_subject, hurry
+from longtake.engine.queries import plain
+from longtake.errors import NotFound, StateConflict
 from longtake.plain_text import check_plain_text
-from longtake.services.webhooks.deliveries import redeliver, send_test
-from longtake.services.webhooks.endpoints import NewEndpoint, change_endpoint, create_endpoint, rotate_secret
+from longtake.services.webhooks.dispatcher import DELIVER, delivery_values, enqueue_deliveries
+from longtake.services.webhooks.endpoints import (
+    NewEndpoint,
+    change_endpoint,
+    create_endpoint,
+    get_endpoint,
+    no_endpoint,
+    rotate_secret,
+)
 from longtake.services.webhooks.schemas import DESCRIPTION_LIMIT, URL_LIMIT
 from longtake.services.webhooks.signatures import new_secret, seal_secret
+from longtake.services.webhooks.tables import IN_STATE, webhook_deliveries, webhook_endpoints
 
 if TYPE_CHECKING:
     from longtake.adapters.net import HttpClient
     from longtake.clock import Clock
-    from longtake.db import Database
+    from longtake.db import Database, Transaction
     from longtake.engine.engine import Engine
     from longtake.services.vault.vault import Vault
+
+PAGE_LIMIT = 200
+TEST_TYPE = "webhook.test"
+SHOWN = tuple(webhook_deliveries.c[name] for name in (
+    "id", "event", "type", "state", "attempts", "status_code", "seconds", "error", "next_at", "created_at", "ended_at",
+))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +88,79 @@ class Webhooks:
         if "url" in texts:
             check_plain_text("url", texts["url"], most=URL_LIMIT, least=1)
             self.client.check_url(texts["url"])
+
+
+def list_deliveries(
+    tx: Transaction, user_id: str, endpoint_id: str, state: str | None, before: str | None, limit: int
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Return a page of deliveries, newest first, and the cursor of the next page, if any."""
+    get_endpoint(tx, user_id, endpoint_id)
+    own = (webhook_deliveries.c.endpoint_id == endpoint_id, webhook_deliveries.c.user_id == user_id)
+    query = select(*SHOWN).where(*own)
+    if state is not None:
+        query = query.where(IN_STATE[state])
+    if before is not None:
+        query = query.where(webhook_deliveries.c.id < before)
+    rows = tx.execute(query.order_by(webhook_deliveries.c.id.desc()).limit(limit + 1)).all()
+    cursor = str(rows[limit - 1].id) if len(rows) > limit else None
+    return [plain(row) for row in rows[:limit]], cursor
+
+
+def get_delivery(tx: Transaction, user_id: str, endpoint_id: str, delivery_id: str) -> dict[str, Any]:
+    """Return one delivery with its payload."""
+    get_endpoint(tx, user_id, endpoint_id)
+    query = select(*SHOWN, webhook_deliveries.c.payload).where(*_own(user_id, endpoint_id, delivery_id))
+    row = tx.execute(query).first()
+    if row is None:
+        raise _no_delivery(delivery_id)
+    return plain(row) | {"payload": orjson.loads(row.payload)}
+
+
+def send_test(tx: Transaction, engine: Engine, user_id: str, endpoint_id: str, moment: str) -> dict[str, Any]:
+    """Send a `webhook.test`. It is attempted once, and its result does not affect the endpoint."""
+    columns = (webhook_endpoints.c.id, webhook_endpoints.c.user_id)
+    which = (webhook_endpoints.c.id == endpoint_id, webhook_endpoints.c.user_id == user_id)
+    endpoint = tx.execute(select(*columns).where(*which)).first()
+    if endpoint is None:
+        raise no_endpoint(endpoint_id)
+    _require_enabled(tx, user_id, endpoint_id)
+    payload = {"type": TEST_TYPE, "timestamp": moment, "data": {"id": endpoint_id, "cursor": None}}
+    constant = {"state": "pending", "attempts": 0, "next_at": NOW, "created_at": NOW}
+    values = delivery_values(endpoint, TEST_TYPE, payload, None) | constant
+    tx.execute(insert(webhook_deliveries).values(**values))
+    enqueue_deliveries(tx, engine, [values["id"]])
+    return get_delivery(tx, user_id, endpoint_id, values["id"])
+
+
+def redeliver(tx: Transaction, engine: Engine, user_id: str, endpoint_id: str, delivery_id: str) -> dict[str, Any]:
+    """Try again now, under the same id. A delivery that has ended gets all its attempts again."""
+    get_delivery(tx, user_id, endpoint_id, delivery_id)
+    _require_enabled(tx, user_id, endpoint_id)
+    own = _own(user_id, endpoint_id, delivery_id)
+    again = {"state": "pending", "next_at": NOW, "ended_at": None}
+    ended = update(webhook_deliveries).where(*own, webhook_deliveries.c.state != "pending").values(**again)
+    if tx.execute(ended).rowcount:
+        # A delivery that failed with its endpoint may still have its old job, hours away and with few attempts left.
+        cancel_of_subject(tx, delivery_id, [DELIVER], "delivered again by hand")
+        enqueue_deliveries(tx, engine, [delivery_id])
+    elif hurry(tx, DELIVER, [delivery_id]):
+        tx.execute(update(webhook_deliveries).where(*own).values(next_at=NOW))
+    else:
+        raise StateConflict(f"The delivery {delivery_id} is already being attempted.", hint="Try again in a moment.")
+    return get_delivery(tx, user_id, endpoint_id, delivery_id)
+
+
+def _require_enabled(tx: Transaction, user_id: str, endpoint_id: str) -> None:
+    if not get_endpoint(tx, user_id, endpoint_id)["enabled"]:
+        raise StateConflict(
+            f"The webhook {endpoint_id} is disabled.", hint='PATCH it with {"enabled": true}, then try again.'
+        )
+
+
+def _own(user_id: str, endpoint_id: str, delivery_id: str) -> tuple[Any, Any, Any]:
+    one = webhook_deliveries.c
+    return one.id == delivery_id, one.endpoint_id == endpoint_id, one.user_id == user_id
+
+
+def _no_delivery(delivery_id: str) -> NotFound:
+    return NotFound(f"There is no delivery {delivery_id}.", hint="GET /v1/webhooks/{id}/deliveries lists them.")
