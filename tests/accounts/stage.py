@@ -15,9 +15,8 @@ from longtake.clock import SystemClock
 from longtake.server.open_database import LOCATIONS
 from longtake.server.readiness import Readiness
 from longtake.server.web import Serving
-from longtake.services.accounts.authenticator import Authenticator
+from longtake.services.accounts.authenticator import Authenticator, RateLimits
 from longtake.services.accounts.own_tokens import ExpectedClaims
-from longtake.services.accounts.rate_limits import RateLimits
 from longtake.services.accounts.tokens import SharedSecret, Tokens
 from longtake.services.vault.vault import Vault
 

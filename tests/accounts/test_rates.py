@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake.errors import RateLimited
-from longtake.services.accounts.rate_limits import RateLimits
+from longtake.services.accounts.authenticator import RateLimits
 
 if TYPE_CHECKING:
     from tests.databases import StoppedClock

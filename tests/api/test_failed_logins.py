@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.services.accounts.rate_limits import address_bucket
+from longtake.services.accounts.authenticator import address_bucket
 from tests.api.stage import Api, place_for, token
 
 if TYPE_CHECKING:

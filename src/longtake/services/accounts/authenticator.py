@@ -1,9 +1,10 @@
-"""Identifies the caller from the headers of a request, by a token or an API key."""
+"""Identifies the caller from the headers of a request, by a token or an API key, and limits how often they may ask."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +12,11 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from longtake.errors import Forbidden, LongtakeError, NetError, Unauthorized
+from longtake.errors import Forbidden, LongtakeError, NetError, RateLimited, Unauthorized
 from longtake.services.accounts.api_keys import PREFIX, digest, find_key, note_use
 from longtake.services.accounts.caller import LONGEST_USER_ID, SCOPES_OF_ROLE, Caller, is_user_id
 from longtake.services.accounts.key_sets import PublishedKeys, from_address, from_file
 from longtake.services.accounts.own_tokens import ExpectedClaims, token_secret
-from longtake.services.accounts.rate_limits import TOO_MANY_REFUSED, RateLimits, address_bucket
 from longtake.services.accounts.tokens import SharedSecret, Tokens, not_valid
 
 if TYPE_CHECKING:
@@ -27,10 +27,19 @@ if TYPE_CHECKING:
     from longtake.db import Database
     from longtake.settings import Settings
 
-log = structlog.get_logger(__name__)
-
 ACTING_FOR = "longtake-user"
 MOST_KNOWN = 50_000
+MINUTE = 60.0
+#: Seconds of floating-point error that never cause a refusal.
+ROUNDING = 1e-6
+#: Users remembered. A forgotten user starts at zero, which only matters with more active users than this.
+MOST_USERS = 50_000
+TOO_MANY_REQUESTS = "You have sent too many requests."
+TOO_MANY_REFUSED = "Too many tokens and keys from your address were refused."
+#: One household or host has all IPv6 addresses with the same first bits.
+IPV6_BITS = 64
+
+log = structlog.get_logger(__name__)
 
 
 class Authenticator:
@@ -157,3 +166,52 @@ def _acting_for(caller: Caller, named: str | None) -> Caller:
     if not is_user_id(user_id):
         raise Forbidden(f"Longtake-User must be a user's id: 1 to {LONGEST_USER_ID} printable characters.")
     return replace(caller, user_id=user_id)
+
+
+class RateLimits:
+    """Limits per user or per address: a number a minute, of which a tenth may come at once; counted per process.
+
+    Keeps one time for each: when all admitted requests would be over if spread out evenly (GCRA).
+    """
+
+    def __init__(
+        self, per_minute: int, clock: Clock, most_users: int = MOST_USERS, sentence: str = TOO_MANY_REQUESTS
+    ) -> None:
+        self._interval = MINUTE / per_minute
+        self._tolerance = (max(1, per_minute // 10) - 1) * self._interval
+        self._clock = clock
+        self._most_users = most_users
+        self._sentence = sentence
+        self._spread_until: OrderedDict[str, float] = OrderedDict()
+
+    def admit(self, user_id: str) -> None:
+        """Count one request, or raise RateLimited. A refused request is not counted."""
+        self.check(user_id)
+        self.count(user_id)
+
+    def check(self, user_id: str) -> None:
+        """Raise RateLimited if one more request would be too many."""
+        wait = self._spread_until.get(user_id, 0.0) - self._clock.monotonic() - self._tolerance
+        if wait > ROUNDING:
+            raise RateLimited(self._sentence, retry_after=round(wait, 3))
+
+    def count(self, user_id: str) -> None:
+        """Count one request."""
+        now = self._clock.monotonic()
+        self._spread_until[user_id] = max(self._spread_until.get(user_id, now), now) + self._interval
+        self._spread_until.move_to_end(user_id)
+        if len(self._spread_until) > self._most_users:
+            self._spread_until.popitem(last=False)
+
+
+def address_bucket(address: str) -> str:
+    """Return the key a limit per address counts under: the IPv4 address, or the /64 network of an IPv6 address."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.ip_network((int(found), IPV6_BITS), strict=False))
