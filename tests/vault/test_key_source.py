@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from longtake.services.vault.key_source import KeySource
 from longtake.services.vault.root_secret import RootSecret
-from longtake.services.vault.vault import SealingKey, secrets
+from longtake.services.vault.vault import KeySource, SealingKey, secrets
 from longtake.settings import Settings
 from tests.vault.stage import vault_of
 from tests.wait import until

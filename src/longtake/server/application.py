@@ -28,9 +28,8 @@ from longtake.errors import InvalidApplication
 from longtake.server.capabilities import Capabilities
 from longtake.services.alerts import Severity, raise_alert
 from longtake.services.provider_calls.lanes import try_lanes_again
-from longtake.services.vault.key_source import KeySource
 from longtake.services.vault.root_secret import RootSecret
-from longtake.services.vault.vault import Vault
+from longtake.services.vault.vault import KeySource, Vault
 from longtake.settings import Settings
 
 Register = Callable[["Application"], None]

@@ -6,26 +6,30 @@ overwritten, because its key may come back.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
+import contextlib
 import hashlib
 import os
 from typing import TYPE_CHECKING, Any
 
+import structlog
+from pydantic import SecretStr
 from sqlalchemy import Column, Table, Text, delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.db.dialects import NOW, SQLITE, Instant
 from longtake.engine.queries import plain
 from longtake.engine.tables import metadata
-from longtake.errors import NotFound, VaultKeyWrong
+from longtake.errors import LongtakeError, NotFound, VaultKeyWrong
 from longtake.services.vault.root_secret import RootSecret, derive_key
 from longtake.settings.secrets import master_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from longtake.db import Transaction
+    from longtake.db import Database, Transaction
     from longtake.settings import Settings
 
 PURPOSE = "vault"
@@ -41,6 +45,11 @@ secrets = Table(
     Column("created_at", Instant, nullable=False),
     Column("changed_at", Instant, nullable=False),
 )
+
+#: After this long, every process knows about a key that was set, changed or removed.
+REFRESH_SECONDS = 5.0
+
+log = structlog.get_logger(__name__)
 
 
 class SealingKey:
@@ -172,3 +181,59 @@ class Vault:
 def _wrong(names: list[str]) -> VaultKeyWrong:
     which = ", ".join(names)
     return VaultKeyWrong(f"These stored secrets cannot be opened with this key: {which}.", secrets=names)
+
+
+class KeySource:
+    """Returns keys from memory at once; `kept_fresh` reads the vault every few seconds."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        vault: Vault,
+        database: Database,
+        on_change: Callable[[], Awaitable[object]] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._vault = vault
+        self._database = database
+        self._on_change = on_change
+        self._stored: dict[str, str] = {}
+        self._unreadable: frozenset[str] = frozenset()
+
+    def __call__(self, name: str) -> str:
+        """Return the key, or an empty string."""
+        configured = getattr(self._settings, name, None)
+        value = configured.get_secret_value() if isinstance(configured, SecretStr) else ""
+        return value or self._stored.get(name, "")
+
+    async def refresh(self) -> None:
+        """Read the vault now. A secret that cannot be opened does not affect the others."""
+        found = await self._database.read(self._vault.get_all)
+        before, self._stored = self._stored, {name: value for name, value in found.items() if value is not None}
+        if self._on_change is not None and self._stored != before:
+            await self._on_change()
+        unreadable = frozenset(found) - frozenset(self._stored)
+        if unreadable - self._unreadable:
+            log.error("stored secrets cannot be opened with this key", action="vault", names=sorted(unreadable))
+        self._unreadable = unreadable
+
+    @contextlib.asynccontextmanager
+    async def kept_fresh(self, seconds: float = REFRESH_SECONDS) -> AsyncIterator[None]:
+        """Read the vault now, and again every few seconds until the block ends."""
+        await self.refresh()
+        task = asyncio.create_task(self._refresh_forever(seconds))
+        try:
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def _refresh_forever(self, seconds: float) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await self.refresh()
+            except LongtakeError as error:
+                # The keys read last stay in use.
+                log.warning("vault not readable", action="vault", code=error.code)
