@@ -23,8 +23,7 @@ from longtake.client import Client, LongtakeApiError, ServerUnreachable
 from longtake.client.wire import CONNECT_SECONDS, checked_token
 from longtake.errors import ServerUnreachable as NoServer
 from longtake.errors import SettingsError
-from longtake.server.private_file import write_private_file
-from longtake.server.server_file import FILE_NAME, ServerFile
+from longtake.server.server_file import FILE_NAME, ServerFile, write_private_file
 from longtake.settings import Settings, load_settings
 from longtake.settings.addresses import is_loopback_name
 from longtake.settings.load import ENVIRONMENT

@@ -6,13 +6,15 @@ the process that holds it, and only a server.json of that very process counts.
 
 import contextlib
 import json
+import os
 import re
+import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from longtake.db.ownership import lock_path
 from longtake.db.urls import sqlite_path
-from longtake.server.private_file import write_private_file
 from longtake.settings import Settings
 
 FILE_NAME = "server.json"
@@ -59,3 +61,17 @@ def server_of_database(settings: Settings) -> ServerFile | None:
     except OSError:
         return None
     return server if holder is not None and int(holder["pid"]) == server.pid else None
+
+
+def write_private_file(file: Path, content: Any) -> None:
+    """Write JSON atomically; other users can never read it."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # mkstemp makes files with mode 600.
+    descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+            json.dump(content, out)
+        Path(name).replace(file)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
