@@ -1,5 +1,7 @@
 """A server's process: HTTP, and a worker beside it unless you turn it off."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import ipaddress
@@ -11,13 +13,13 @@ from urllib.parse import urlsplit
 
 import structlog
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from longtake.capabilities.generation.service import Generation
 from longtake.engine.worker import Worker
 from longtake.errors import AuthenticationRequired, CannotListen
 from longtake.logs import configure_logs
 from longtake.server.application import Application
-from longtake.server.connections import HttpProtocol
 from longtake.server.open_database import LOCATIONS
 from longtake.server.process import opened, run_event_loop, until_stopped, working
 from longtake.server.public_address import check_public_address
@@ -26,14 +28,15 @@ from longtake.server.server_file import ServerFile, remove_server_file, write_se
 from longtake.server.signals import StopSignal
 from longtake.server.web import Serving, create_web
 from longtake.services.accounts.authenticator import Authenticator, build_authenticator
+from longtake.services.live.routes import TRANSPORT
 from longtake.settings import Settings
 from longtake.settings.addresses import address_ranges, is_loopback_name, listed
-
-log = structlog.get_logger(__name__)
 
 HTTP_FAREWELL_SECONDS = 5
 BACKLOG = 1024
 ANY_ADDRESS = {4: "127.0.0.1", 6: "[::1]"}
+
+log = structlog.get_logger(__name__)
 
 
 def run_server(settings: Settings, *, with_worker: bool = True) -> None:
@@ -201,3 +204,12 @@ def _url(host: str, listener: socket.socket) -> str:
     if address.is_unspecified:
         return f"http://{ANY_ADDRESS[address.version]}:{port}"
     return f"http://[{address}]:{port}" if address.version == 6 else f"http://{address}:{port}"  # noqa: PLR2004
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """HTTP/1.1 as uvicorn speaks it; requests come with their connection."""
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        super().on_message_begin()
+        self.scope["extensions"] = {TRANSPORT: self.transport}  # type: ignore[dict-item]
