@@ -15,19 +15,21 @@ import structlog
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from longtake.adapters.net import HttpClient
 from longtake.capabilities.generation.service import Generation
+from longtake.db import Database
 from longtake.engine.worker import Worker
-from longtake.errors import AuthenticationRequired, CannotListen
+from longtake.errors import AddressRefused, AuthenticationRequired, CannotListen, LongtakeError, NetError
 from longtake.logs import configure_logs
 from longtake.server.application import Application
 from longtake.server.open_database import LOCATIONS
 from longtake.server.process import opened, run_event_loop, until_stopped, working
-from longtake.server.public_address import check_public_address
 from longtake.server.readiness import Readiness
 from longtake.server.server_file import ServerFile, remove_server_file, write_server_file
 from longtake.server.signals import StopSignal
 from longtake.server.web import Serving, create_web
 from longtake.services.accounts.authenticator import Authenticator, build_authenticator
+from longtake.services.alerts import Severity, raise_alert, resolve_alert
 from longtake.services.live.routes import TRANSPORT
 from longtake.settings import Settings
 from longtake.settings.addresses import address_ranges, is_loopback_name, listed
@@ -35,6 +37,9 @@ from longtake.settings.addresses import address_ranges, is_loopback_name, listed
 HTTP_FAREWELL_SECONDS = 5
 BACKLOG = 1024
 ANY_ADDRESS = {4: "127.0.0.1", 6: "[::1]"}
+UNREACHABLE = "PUBLIC_URL_UNREACHABLE"
+CHECK_SECONDS = 10.0
+HTTP_OK = 200
 
 log = structlog.get_logger(__name__)
 
@@ -131,6 +136,30 @@ def _checking_public_address(application: Application) -> Iterator[None]:
         task.cancel()
 
 
+async def check_public_address(client: HttpClient, database: Database, public_url: str) -> None:
+    """Ask for our own health under the public address; raise or resolve an alert. Never keeps the server from running.
+
+    Some networks do not let a machine reach itself from outside, so this is a warning and not an error.
+    """
+    try:
+        answer = await client.request("GET", f"{public_url.rstrip('/')}/healthz", seconds=CHECK_SECONDS)
+        found = "" if answer.status == HTTP_OK else f"it answered {answer.status}"
+    except AddressRefused:
+        # A private address that requests may not go to: the operator who set it uses a private network.
+        return
+    except NetError as error:
+        found = error.message
+    try:
+        if found:
+            log.warning("the public address does not lead here", action="check", url=public_url, reason=found)
+            message = f"LONGTAKE_PUBLIC_URL ({public_url}) does not lead to this server: {found}."
+            await database.run(raise_alert, Severity.WARNING, UNREACHABLE, message)
+        else:
+            await database.run(resolve_alert, UNREACHABLE)
+    except LongtakeError as error:
+        log.warning("the check of the public address could not be written", action="check", code=error.code)
+
+
 def _worker_state(worker: Worker | None, stop: StopSignal) -> Callable[[], str]:
     def state() -> str:
         if stop.event.is_set():
@@ -175,6 +204,15 @@ def _web(
     )
 
 
+class HttpProtocol(HttpToolsProtocol):
+    """HTTP/1.1 as uvicorn speaks it; requests come with their connection."""
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        super().on_message_begin()
+        self.scope["extensions"] = {TRANSPORT: self.transport}  # type: ignore[dict-item]
+
+
 class _HttpServer(uvicorn.Server):
     """Leaves signals to us: they stop more than HTTP."""
 
@@ -204,12 +242,3 @@ def _url(host: str, listener: socket.socket) -> str:
     if address.is_unspecified:
         return f"http://{ANY_ADDRESS[address.version]}:{port}"
     return f"http://[{address}]:{port}" if address.version == 6 else f"http://{address}:{port}"  # noqa: PLR2004
-
-
-class HttpProtocol(HttpToolsProtocol):
-    """HTTP/1.1 as uvicorn speaks it; requests come with their connection."""
-
-    def on_message_begin(self) -> None:
-        """Begin a request."""
-        super().on_message_begin()
-        self.scope["extensions"] = {TRANSPORT: self.transport}  # type: ignore[dict-item]
