@@ -25,7 +25,7 @@ from longtake.clock import SystemClock
 from longtake.db.postgresql import PostgresqlDatabase
 from longtake.db.postgresql_session import SessionOptions
 from longtake.db.urls import postgresql_url
-from longtake.server.signals import StopSignal
+from longtake.server.process import StopSignal
 from proofs.faults.holding import Evidence, Plan, held, hold_claims_taken
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ import uvloop
 from longtake import logs
 from longtake.capabilities.generation import intervals, watch
 from longtake.server import server
-from longtake.server.process import opened
-from longtake.server.signals import StopSignal
+from longtake.server.process import StopSignal, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

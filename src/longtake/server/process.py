@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import gc
+import signal
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from typing import Any
+from types import FrameType
+from typing import Any, Self
 
 import structlog
 import uvloop
@@ -14,11 +16,40 @@ from longtake.errors import ProcessFailed
 from longtake.logs import configure_logs
 from longtake.server.application import Application, find_register
 from longtake.server.open_database import open_for_service
-from longtake.server.signals import StopSignal
 from longtake.settings import Settings
 from longtake.settings.work import FAREWELL_SECONDS
 
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
 log = structlog.get_logger(__name__)
+
+
+class StopSignal:
+    """Hears SIGTERM and SIGINT while it is entered, on the main thread.
+
+    The first asks to stop in order; the second is left to the system, which ends the process at once.
+    """
+
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        for number in SIGNALS:
+            self._before[number] = signal.signal(number, self._hear)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for number, handler in self._before.items():
+            if signal.getsignal(number) == self._hear:
+                signal.signal(number, handler)
+
+    def _hear(self, _number: int, _frame: FrameType | None) -> None:
+        # From here on the system's own way: a process that hangs while stopping can still be ended.
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        self._loop.call_soon_threadsafe(self.event.set)
 
 
 def run_worker(settings: Settings) -> None:

@@ -23,10 +23,9 @@ from longtake.errors import AddressRefused, AuthenticationRequired, CannotListen
 from longtake.logs import configure_logs
 from longtake.server.application import Application
 from longtake.server.open_database import LOCATIONS
-from longtake.server.process import opened, run_event_loop, until_stopped, working
+from longtake.server.process import StopSignal, opened, run_event_loop, until_stopped, working
 from longtake.server.readiness import Readiness
 from longtake.server.server_file import ServerFile, remove_server_file, write_server_file
-from longtake.server.signals import StopSignal
 from longtake.server.web import Serving, create_web
 from longtake.services.accounts.authenticator import Authenticator, build_authenticator
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
