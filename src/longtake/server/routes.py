@@ -1,21 +1,29 @@
 """The routes: two for monitoring the process, one for operators."""
 
+import asyncio
 import secrets
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Path, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
 
+from longtake.db import Database
+from longtake.db.migrate import compare_schema, read_applied
 from longtake.engine.engine import Engine
-from longtake.errors import Unauthorized
+from longtake.errors import LongtakeError, SchemaMismatch, Unauthorized
 from longtake.http.problem_schema import CALLER, problems
-from longtake.http.problems import HTTP_PROBLEMS, HttpProblem, problem
+from longtake.http.problems import HTTP_PROBLEMS, HttpProblem, problem, public_message
 from longtake.server.operator import ACTIONS, perform
-from longtake.server.readiness import OK, Readiness
-from longtake.server.schemas import ACTION_ANSWER, ACTION_BODY, Alive, Ready
 from longtake.services.accounts.current_caller import ADMIN, OPERATE, Caller, Credentials, current_caller
 from longtake.services.vault.vault import Vault
+
+ANSWER_SECONDS = 2.0
+OK = "ok"
+UNKNOWN = "unknown while the database does not answer"
+NOTHING_TO_CHECK = "not in this process"
 
 _REFUSED = (
     "JSON_INVALID",
@@ -29,7 +37,78 @@ _REFUSED = (
     "NOT_FOUND",
     "STATE_CONFLICT",
 )
-NOTHING_TO_CHECK = "not in this process"
+_JSON = "application/json"
+#: The arguments are read by the action itself: the same words for them on the command line.
+ACTION_BODY: dict[str, Any] = {
+    "requestBody": {
+        "content": {_JSON: {"schema": {"type": "object"}, "example": {"state": "failed", "limit": 5}}},
+        "description": "The action's arguments; nothing for none.",
+    }
+}
+ACTION_ANSWER: dict[str, Any] = {
+    "description": "What the action found or did.",
+    "content": {_JSON: {"schema": {"type": "object"}, "example": {"jobs": []}}},
+}
+
+
+class Alive(BaseModel):
+    """The process runs."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "alive", "version": "0.1.0"}]})
+
+    status: Literal["alive"]
+    version: str
+
+
+class Ready(BaseModel):
+    """The process can do its work; `checks` lists the result of each check."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"status": "ready", "checks": {"database": "ok", "schema": "ok", "worker": "ok"}}]
+        }
+    )
+
+    status: Literal["ready"]
+    checks: dict[str, str] = Field(description="`ok` for each part, or why there is nothing to check.")
+
+
+class Readiness:
+    """Checks the database, its schema and the worker. Simultaneous probes share one check."""
+
+    def __init__(self, database: Database, locations: Sequence[str], worker_state: Callable[[], str]) -> None:
+        self._database = database
+        self._locations = locations
+        self._worker_state = worker_state
+        self._look: asyncio.Task[tuple[str, str]] | None = None
+
+    async def checks(self) -> dict[str, str]:
+        """Return `ok` for each part, or what is wrong with it."""
+        database, schema = await self._ask()
+        return {"database": database, "schema": schema, "worker": self._worker_state()}
+
+    async def _ask(self) -> tuple[str, str]:
+        """Return how the database and its schema are.
+
+        A look that got no answer in time goes on by itself: a second one beside it would only take another
+        connection from the work.
+        """
+        if self._look is None or self._look.done():
+            self._look = asyncio.create_task(self._check_schema())
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await asyncio.shield(self._look)
+        except TimeoutError:
+            return f"the database did not answer within {ANSWER_SECONDS:g} s", UNKNOWN
+
+    async def _check_schema(self) -> tuple[str, str]:
+        try:
+            status = compare_schema(await self._database.read(read_applied), self._locations)
+        except SchemaMismatch as error:
+            return OK, error.message
+        except LongtakeError as error:
+            return public_message(error), UNKNOWN
+        return OK, OK if status.up_to_date else str(status)
 
 
 def build_routes(engine: Engine, readiness: Readiness, token: str, vault: Vault) -> APIRouter:
@@ -111,4 +190,4 @@ async def _arguments(request: Request) -> dict[str, Any]:
 
 
 def _json(content: Any) -> Response:
-    return Response(orjson.dumps(content), media_type="application/json")
+    return Response(orjson.dumps(content), media_type=_JSON)

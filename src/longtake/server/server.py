@@ -24,7 +24,7 @@ from longtake.logs import configure_logs
 from longtake.server.application import Application
 from longtake.server.open_database import LOCATIONS
 from longtake.server.process import StopSignal, opened, run_event_loop, until_stopped, working
-from longtake.server.readiness import Readiness
+from longtake.server.routes import NOTHING_TO_CHECK, OK, Readiness
 from longtake.server.server_file import ServerFile, remove_server_file, write_server_file
 from longtake.server.web import Serving, create_web
 from longtake.services.accounts.authenticator import Authenticator, build_authenticator
@@ -163,7 +163,7 @@ def _worker_state(worker: Worker | None, stop: StopSignal) -> Callable[[], str]:
     def state() -> str:
         if stop.event.is_set():
             return "this process is stopping"
-        return "not in this process" if worker is None else "ok"
+        return NOTHING_TO_CHECK if worker is None else OK
 
     return state
 

@@ -11,8 +11,7 @@ from longtake.engine.engine import Engine
 from longtake.http.openapi import install_openapi
 from longtake.http.problems import install_handlers
 from longtake.server.middleware import Frame
-from longtake.server.readiness import Readiness
-from longtake.server.routes import build_routes
+from longtake.server.routes import Readiness, build_routes
 from longtake.services.accounts import routes as account_routes
 from longtake.services.accounts.authenticator import Authenticator
 from longtake.services.accounts.current_caller import current_caller
