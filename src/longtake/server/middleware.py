@@ -7,14 +7,12 @@ from collections.abc import Iterable, Mapping
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from longtake.clock import new_id
-from longtake.http.origins import Origins
 from longtake.http.problems import HttpProblem, unexpected_problem
 from longtake.logs import log_context
-
-log = structlog.get_logger(__name__)
 
 BODY_LIMIT = 1_000_000
 MOST_DIGITS = 18
@@ -23,6 +21,48 @@ _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?")
 #: Asked every few seconds by machines; a line for each would bury all others.
 _QUIET = {"/healthz", "/readyz"}
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+#: Seconds a browser may cache the answer to a preflight request.
+REMEMBERED_SECONDS = 600
+METHODS = "DELETE, GET, HEAD, PATCH, POST, PUT"
+ALLOWED_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Longtake-User, Prefer, X-Request-Id"
+EXPOSED_HEADERS = "Idempotent-Replayed, Location, Retry-After, X-Request-Id"
+
+log = structlog.get_logger(__name__)
+
+
+class Origins:
+    """CORS: pages of other origins are refused unless the settings name them, and never get cookies.
+
+    The headers are added to errors too, so that an allowed page can read why its request failed.
+    """
+
+    def __init__(self, allowed: Iterable[str] = ()) -> None:
+        self._allowed = frozenset(allowed)
+
+    def permits(self, headers: Headers) -> bool:
+        """Return whether the request comes from a page of an allowed origin."""
+        return headers.get("origin", "") in self._allowed
+
+    def preflight(self, method: str, headers: Headers) -> Response | None:
+        """Return the answer to a preflight request of an allowed page; None for every other request."""
+        if method != "OPTIONS" or "access-control-request-method" not in headers or not self.permits(headers):
+            return None
+        answer = {
+            "Access-Control-Allow-Methods": METHODS,
+            "Access-Control-Allow-Headers": ALLOWED_HEADERS,
+            "Access-Control-Max-Age": str(REMEMBERED_SECONDS),
+        }
+        return Response(status_code=204, headers=answer)
+
+    def mark(self, asked: Headers, answer: MutableHeaders) -> None:
+        """Add the headers that let an allowed page read the answer."""
+        if not self._allowed:
+            return
+        # Also for pages not allowed: a cache must not give one page's answer to another.
+        answer.add_vary_header("Origin")
+        if self.permits(asked):
+            answer["Access-Control-Allow-Origin"] = asked["origin"]
+            answer["Access-Control-Expose-Headers"] = EXPOSED_HEADERS
 
 
 class Frame:
