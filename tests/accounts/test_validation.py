@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict, Field
 
-from longtake.http.openapi import install_openapi
+from longtake.http.problem_schema import install_openapi
 from longtake.http.problems import install_handlers
 from longtake.server.middleware import BODY_LIMIT, Frame
 from tests.accounts.stage import ask

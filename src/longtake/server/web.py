@@ -8,7 +8,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
 from longtake.engine.engine import Engine
-from longtake.http.openapi import install_openapi
+from longtake.http.problem_schema import install_openapi
 from longtake.http.problems import install_handlers
 from longtake.server.middleware import Frame
 from longtake.server.routes import Readiness, build_routes
