@@ -21,7 +21,7 @@ from longtake.server.operator import ACTIONS
 from longtake.server.web import create_api
 from longtake.services.webhooks.endpoints import DELIVERED_TYPES
 from longtake.settings import Settings
-from longtake.settings.model import PREFIX
+from longtake.settings.load import PREFIX
 from longtake.terminal.failures import EXIT_CODES, exit_code
 from tests.accounts.stage import serving
 

@@ -4,8 +4,6 @@ Relative paths are relative to the working directory. `load_settings` reads the 
 `Settings` reads neither, so tests and library users get exactly what they pass.
 """
 
-from longtake.settings.describe import SettingRow, describe_settings
-from longtake.settings.load import load_settings
-from longtake.settings.model import Settings
+from longtake.settings.load import SettingRow, Settings, describe_settings, load_settings
 
 __all__ = ["SettingRow", "Settings", "describe_settings", "load_settings"]

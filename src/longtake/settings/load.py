@@ -1,4 +1,4 @@
-"""Read settings from the environment and `longtake.toml`, and explain every invalid one."""
+"""All settings: read from the environment and `longtake.toml`, checked with a reason for each invalid one, shown."""
 
 import difflib
 import json
@@ -6,16 +6,22 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import ConfigDict, PrivateAttr, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_core import ErrorDetails
 
 from longtake.errors import SettingsError
-from longtake.redaction import MASK, names_a_secret
-from longtake.settings.model import PREFIX, Settings
+from longtake.redaction import MASK, names_a_secret, redact_text
+from longtake.settings.catalogue import CatalogueSettings
+from longtake.settings.media import MediaSettings
+from longtake.settings.places import PlaceSettings
+from longtake.settings.users import UserSettings
+from longtake.settings.work import WorkSettings
 
+PREFIX = "LONGTAKE_"
 FILE_NAME = "longtake.toml"
 FILE_VARIABLE = f"{PREFIX}CONFIG"
 ENVIRONMENT = "environment"
@@ -23,6 +29,35 @@ _LONGEST_SHOWN = 80
 # A path or a word such as longtake.db names no server, so it contains no password.
 _HARMLESS_ADDRESS = re.compile(r"(?:sqlite:|file:)[^@]*$|[^:@]*$", re.IGNORECASE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,20}://", re.IGNORECASE)
+
+
+class Settings(CatalogueSettings, MediaSettings, UserSettings, WorkSettings, PlaceSettings):
+    """All settings, in the order of the base classes from last to first. They never change after their creation."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        allow_inf_nan=False,
+        str_strip_whitespace=True,
+        validate_default=True,
+    )
+    _sources: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    def source_of(self, name: str) -> str:
+        """Return where the value came from: `default`, `passed`, `environment` or the name of the file."""
+        return self._sources.get(name, "passed" if name in self.model_fields_set else "default")
+
+    def remember_sources(self, sources: dict[str, str]) -> None:
+        """Store where the values came from, for `longtake settings`."""
+        self._sources.update(sources)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_truth(cls, value: object, info: ValidationInfo) -> object:
+        # Without this check, `port = true` in a TOML file would become port 1.
+        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
+            raise ValueError("must not be true or false")
+        return value
 
 
 def load_settings(environment: Mapping[str, str] | None = None, directory: Path | None = None) -> Settings:
@@ -148,3 +183,38 @@ def _shown(name: str, value: Any) -> str:
         scheme = _SCHEME.match(text)
         return f"{scheme[0] if scheme else ''}{MASK}"
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRow:
+    """One setting as `longtake settings` prints it, with secrets masked."""
+
+    name: str
+    key: str
+    meaning: str
+    value: str
+    source: str
+    example: str
+
+
+def describe_settings(settings: Settings) -> list[SettingRow]:
+    """Return all settings in the order of declaration, each with its value and source."""
+    return [
+        SettingRow(
+            name=PREFIX + key.upper(),
+            key=key,
+            meaning=field.description or "",
+            value=_masked(getattr(settings, key)),
+            source=settings.source_of(key),
+            example=str((field.examples or [""])[0]),
+        )
+        for key, field in Settings.model_fields.items()
+    ]
+
+
+def _masked(value: Any) -> str:
+    if isinstance(value, SecretStr):
+        return MASK if value.get_secret_value() else ""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return redact_text(str(value))
