@@ -9,10 +9,10 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from longtake_sandbox.callbacks import Callbacks, References
 from longtake_sandbox.calls import CallLog
 from longtake_sandbox.faults import Faults
 from longtake_sandbox.files import Files, Studio
-from longtake_sandbox.outgoing import Callbacks, References
 from longtake_sandbox.posters import Covers
 from longtake_sandbox.tasks import Journal, Task, Tasks
 from longtake_sandbox.titles import Catalogue, make_catalogue

@@ -1,4 +1,4 @@
-"""What the sandbox calls itself, on loopback addresses only: callbacks that report a task's end, and reference images.
+"""The requests of the sandbox itself, to loopback addresses only: callbacks that report a task's end, and references.
 
 References are fetched, so that a bad one fails its task as it would at the provider.
 """
