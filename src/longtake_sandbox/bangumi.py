@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from longtake_sandbox.calls import Endpoint, Exchange, json_response, read_address
-from longtake_sandbox.posters import answer_picture, refuse_picture
+from longtake_sandbox.files import answer_picture, refuse_picture
 
 if TYPE_CHECKING:
     from aiohttp import web

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from longtake_sandbox.callbacks import Callbacks, References
 from longtake_sandbox.calls import CallLog
 from longtake_sandbox.faults import Faults
-from longtake_sandbox.files import Files, Studio
-from longtake_sandbox.posters import Covers
+from longtake_sandbox.files import Covers, Files, Studio
 from longtake_sandbox.tasks import Journal, Task, Tasks
 from longtake_sandbox.titles import Catalogue, make_catalogue
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from PIL import Image
 
-from longtake_sandbox import posters
-from longtake_sandbox.posters import NEVER_CHANGED_SINCE, Covers, picture_file
+from longtake_sandbox import files
+from longtake_sandbox.files import NEVER_CHANGED_SINCE, Covers, picture_file
 from tests.sandbox.wire import ask
 from tests.wait import PATIENCE_SECONDS
 
@@ -139,10 +139,10 @@ def test_a_change_that_makes_no_sense_is_refused(sandbox: SandboxProcess, body: 
 
 def test_a_picture_is_drawn_and_encoded_once_whatever_its_name() -> None:
     picture_file(3, (424, 600), "warm")
-    drawn, encoded = posters._drawn.cache_info().misses, posters._encoded.cache_info().misses
+    drawn, encoded = files._drawn.cache_info().misses, files._encoded.cache_info().misses
     made = {picture_file(3, (424, 600), f"picture {number}") for number in range(1000)}
     assert len(made) == 1000
-    assert (posters._drawn.cache_info().misses, posters._encoded.cache_info().misses) == (drawn, encoded)
+    assert (files._drawn.cache_info().misses, files._encoded.cache_info().misses) == (drawn, encoded)
 
 
 @pytest.mark.parametrize("provider", ["tmdb", "bangumi"])
