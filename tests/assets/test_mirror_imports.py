@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import update
 
-from longtake import Done, Fail, Retry
+from longtake import Done, Fail, Retry, Snooze
 from longtake.adapters.storage.s3 import S3Storage
 from longtake.adapters.storage.s3_address import parse_s3_url
 from longtake.services.assets import assets, retry_mirror
@@ -96,7 +96,7 @@ async def test_f31_an_outage_of_our_own_storage_fails_no_import(
         asset_id = await stage.register(role="import", source_expires_in=None)
         for _ in range(6):
             outcome = await stage.try_once()
-            assert isinstance(outcome, Retry)
+            assert isinstance(outcome, Snooze)
             assert outcome.code == "STORAGE_UNAVAILABLE"
             assert await stage.wait_of(asset_id) == 120.0
             clock.advance(120)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake import Done, Fail, Retry
+from longtake import Done, Fail, Retry, Snooze
 from longtake.adapters.storage.s3 import S3Storage
 from longtake.adapters.storage.s3_address import parse_s3_url
 from longtake.capabilities.media.mirror_retry import (
@@ -180,7 +180,7 @@ async def test_f31_trouble_with_our_own_storage_is_not_held_against_the_source(
         asset_id = await stage.register(source_expires_in=3600.0)
         for _ in range(4):
             outcome = await stage.try_once()
-            assert isinstance(outcome, Retry)
+            assert isinstance(outcome, Snooze)
             assert outcome.code == "STORAGE_UNAVAILABLE"
             clock.advance(await stage.wait_of(asset_id))
         assert (await stage.asset(asset_id)).mirror_attempts == 0

@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from longtake import Done, Retry
+from longtake import Done, Retry, Snooze
 from longtake.adapters.storage.s3 import S3Storage
 from longtake.adapters.storage.s3_address import parse_s3_url
 from longtake.adapters.storage.temp_file import TempFile
@@ -121,7 +121,7 @@ async def test_f32_an_upload_whose_answer_was_lost_ends_as_one_whole_object_that
             asset_id = await stage.register("/clip.mp4", "video", role="import", source_expires_in=None)
             if tries > 1:
                 outcome = await stage.try_once()
-                assert isinstance(outcome, Retry)
+                assert isinstance(outcome, Snooze)
                 assert outcome.code == "STORAGE_UNAVAILABLE"
                 asset = await stage.asset(asset_id)
                 assert (asset.mirror_state, asset.mirror_attempts, asset.key) == ("pending", 0, None)
@@ -145,7 +145,7 @@ async def test_f31_a_store_in_trouble_is_tried_again_and_the_asset_does_not_fail
             stage.source.files["/result.png"] = PNG
             asset_id = await stage.register()
             outcome = await stage.try_once()
-            assert isinstance(outcome, Retry)
+            assert isinstance(outcome, Snooze)
             assert outcome.code == "STORAGE_UNAVAILABLE"
             asset = await stage.asset(asset_id)
             assert (asset.mirror_state, asset.mirror_attempts) == ("pending", 0)
@@ -168,7 +168,7 @@ async def test_f31_a_store_that_is_silent_for_longer_than_a_try_is_not_held_agai
             stage.source.files["/clip.mp4"] = MP4 + bytes(size)
             asset_id = await stage.register("/clip.mp4", "video", role=role, source_expires_in=None)
             outcome = await stage.try_once()
-            assert isinstance(outcome, Retry)
+            assert isinstance(outcome, Snooze)
             assert outcome.code == "STORAGE_UNAVAILABLE"
             asset = await stage.asset(asset_id)
             assert (asset.mirror_state, asset.mirror_attempts) == ("pending", 0)
@@ -185,7 +185,7 @@ async def test_f31_a_folder_that_is_silent_is_not_held_against_the_source(
     asset_id = await quick_stage.register("/clip.mp4", "video")
     outcome = await quick_stage.try_once()
     go_on.set()
-    assert isinstance(outcome, Retry)
+    assert isinstance(outcome, Snooze)
     assert outcome.code == "STORAGE_UNAVAILABLE"
     assert (await quick_stage.asset(asset_id)).mirror_attempts == 0
 

@@ -84,7 +84,9 @@ class Model:
                 job.end("cancelled")
             case Snooze():
                 job.put_back(now + timedelta(seconds=outcome.seconds))
-                job.attempt = job.crashes = 0
+                job.attempt -= 1
+                if outcome.progress:
+                    job.attempt = job.crashes = 0
                 job.snoozes += 1
             case Retry() if job.attempt < MAX_ATTEMPTS:
                 job.timeline.append((job.attempt, "retry"))

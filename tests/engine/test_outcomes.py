@@ -103,14 +103,16 @@ def test_settle_hears_a_fail_when_the_attempts_are_spent(engine: Engine) -> None
     assert verdict.job.id == job_id
 
 
-def test_a_snooze_is_no_attempt_and_forgives_the_past(engine: Engine, worker: str, clock: StoppedClock) -> None:
+def test_a_snooze_gives_back_the_attempt_that_its_claim_counted(
+    engine: Engine, worker: str, clock: StoppedClock
+) -> None:
     job_id = enqueue(engine)
     run_once(engine, worker, Retry("BUSY", "come back"))
     clock.advance(10)
     run_once(engine, worker, Snooze(30))
     run = engine.database.run_blocking
     row = run(live, job_id)
-    assert (row.state, row.attempt, row.crashes, row.snoozes, row.error) == ("ready", 0, 0, 1, None)
+    assert (row.state, row.attempt, row.crashes, row.snoozes, row.error) == ("ready", 1, 0, 1, None)
     assert row.due_at == clock.now() + timedelta(seconds=30)
     assert [one.outcome for one in run(attempts, job_id)] == ["retry"]
     assert run(event_types, job_id) == ["job.retrying"]
@@ -118,6 +120,31 @@ def test_a_snooze_is_no_attempt_and_forgives_the_past(engine: Engine, worker: st
         clock.advance(30)
         run_once(engine, worker, Snooze(30))
     assert run(live, job_id).snoozes == 51
+
+
+def test_a_snooze_between_failures_does_not_make_them_more(engine: Engine, worker: str, clock: StoppedClock) -> None:
+    """However often it waits, a job has its attempts and no more."""
+    job_id = enqueue(engine)
+    for _ in range(2):
+        run_once(engine, worker, Retry("BUSY", "come back"))
+        clock.advance(20)
+        run_once(engine, worker, Snooze(30))
+        clock.advance(30)
+    run_once(engine, worker, Retry("BUSY", "come back"))
+    run = engine.database.run_blocking
+    assert run(ended, job_id).state == "failed"
+    assert [(one.attempt, one.outcome) for one in run(attempts, job_id)] == [(1, "retry"), (2, "retry"), (3, "failed")]
+
+
+def test_a_snooze_after_progress_forgives_the_past(engine: Engine, worker: str, clock: StoppedClock) -> None:
+    """Long work in many runs is limited by its failures in one place, not by its length."""
+    job_id = enqueue(engine)
+    for _ in range(10):
+        run_once(engine, worker, Retry("BUSY", "come back"))
+        clock.advance(20)
+        run_once(engine, worker, Snooze(0, progress=True))
+    row = engine.database.run_blocking(live, job_id)
+    assert (row.state, row.attempt, row.crashes, row.snoozes) == ("ready", 0, 0, 10)
 
 
 def test_a_snooze_can_say_why(engine: Engine, worker: str) -> None:
@@ -151,7 +178,7 @@ def test_a_memo_is_kept_until_it_is_replaced_or_cleared(
         seen.append(job.memo)
         # A snooze in between, so that attempts do not run out.
         clock.advance(60)
-        run_once(engine, worker, Snooze(1))
+        run_once(engine, worker, Snooze(1, progress=True))
 
     seen: list[Any] = []
     enqueue(engine)

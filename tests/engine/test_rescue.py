@@ -131,13 +131,28 @@ def test_a_suspect_that_was_not_alone_is_not_blamed(ground: Ground) -> None:
     assert ground.run(finish, ground.engine, job, Done())
 
 
-def test_a_snooze_clears_the_suspicion(ground: Ground) -> None:
+def test_a_snooze_without_progress_leaves_the_suspicion(ground: Ground) -> None:
     job_id = enqueue(ground.engine)
     ground.crash(job_id)
     ground.crash(job_id)
     [job] = ground.claim()
     assert ground.run(mark_alone, job)
     assert ground.run(finish, ground.engine, job, Snooze(0))
+    row = ground.run(live, job_id)
+    assert (row.crashes, row.attempt, row.alone) == (2, 2, False)
+    [job] = ground.claim()
+    assert ground.run(mark_alone, job)
+    ground.kill_all()
+    assert ground.run(ended, job_id).error["code"] == "CRASHED"
+
+
+def test_progress_clears_the_suspicion(ground: Ground) -> None:
+    job_id = enqueue(ground.engine)
+    ground.crash(job_id)
+    ground.crash(job_id)
+    [job] = ground.claim()
+    assert ground.run(mark_alone, job)
+    assert ground.run(finish, ground.engine, job, Snooze(0, progress=True))
     row = ground.run(live, job_id)
     assert (row.crashes, row.attempt, row.alone) == (0, 0, False)
     for _ in range(2):

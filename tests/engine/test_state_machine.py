@@ -26,7 +26,7 @@ from tests.thoroughness import tries
 if TYPE_CHECKING:
     from tests.databases import StoppedClock
 
-OUTCOMES = st.sampled_from(["done", "follow", "snooze", "wait", "retry", "fail", "cancelled"])
+OUTCOMES = st.sampled_from(["done", "follow", "snooze", "wait", "chunk", "retry", "fail", "cancelled"])
 
 
 class EngineMachine(WorkersAndTime):
@@ -103,6 +103,7 @@ class EngineMachine(WorkersAndTime):
             "follow": Done(data=number, then=[JobRequest("free")]),
             "snooze": Snooze(0, data=number),
             "wait": Snooze(60, data=number),
+            "chunk": Snooze(0, data=number, progress=True),
             "retry": Retry("AGAIN", "later", data=number),
             "fail": Fail("BROKEN", "for good", data=number),
             "cancelled": Cancelled(data=number),

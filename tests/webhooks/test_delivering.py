@@ -348,7 +348,7 @@ async def test_a_receiver_that_left_a_try_without_an_answer_gets_fewer(
 
 
 async def test_waiting_in_line_costs_no_try(still: Stage, clock: StoppedClock) -> None:
-    """A snooze lets the engine count from one again; the back-off must not."""
+    """The back-off goes on where it was."""
     still.answers(saying(answer(500)))
     endpoint, _outcome, delivery = await deliver(still)
     clock.advance(WAITS[0])

@@ -3,7 +3,8 @@
 A handler does slow work and then says how it ended::
 
     Done(data=…)                     finished
-    Snooze(30, memo=…)               look again in 30 s; costs no attempt
+    Snooze(30, memo=…)               run again in 30 s; costs no attempt
+    Snooze(0, memo=…, progress=True) the same, and a part of the work is done: attempts count from zero again
     Retry("PROVIDER_DOWN", "…")      failed for now; the kind's policy says when to try again
     Fail("NOT_FOUND", "…")           failed for good
     Cancelled("…")                   no longer wanted
@@ -47,10 +48,15 @@ class Done(Outcome):
 
 @dataclass(frozen=True, slots=True)
 class Snooze(Outcome):
-    """Look again after so many seconds. Not a failure: attempts and crashes start from zero again."""
+    """Run again after so many seconds. Not a failure: the attempt that the claim counted is given back.
+
+    ``progress`` says that this run did a part of the work. Then attempts and crashes count from zero again, so that
+    long work is limited by its failures in one place and not by its length.
+    """
 
     seconds: float
     memo: Any = field(default=KEEP, kw_only=True)
+    progress: bool = field(default=False, kw_only=True)
     code: str | None = field(default=None, kw_only=True)
     message: str | None = field(default=None, kw_only=True)
     slow_lane: bool = field(default=False, kw_only=True)

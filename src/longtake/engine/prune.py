@@ -85,7 +85,7 @@ def prune_kind(database: Database, *, history_days: float, events_days: float) -
                 return Done(data={"removed": place.removed})
             place = following
             if time.monotonic() >= stop_at:
-                return Snooze(0, memo=list(place))
+                return Snooze(0, memo=list(place), progress=True)
 
     return JobKind(KIND, prune, priority=Priority.LOW, time_limit=120.0)
 

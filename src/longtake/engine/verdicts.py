@@ -87,10 +87,15 @@ def judge_crash(job: Job, worker: str | None) -> Verdict:
 def release(job: Job, worker: str | None, delay: float = 0.0) -> Verdict:
     """Give a job back unspent: it was never begun, or its worker is being stopped."""
     change = PutBack(
-        job.id, job.lease_token, worker, delay, job.attempt, max(job.attempt - 1, 0), job.crashes, snoozed=False,
+        job.id, job.lease_token, worker, delay, job.attempt, unspent(job), job.crashes, snoozed=False,
         keep_memo=True, memo=None, keep_error=True, error=None, outcome=None,
     )  # fmt: skip
     return Verdict(job, None, change)
+
+
+def unspent(job: Job) -> int:
+    """Return the job's attempts without the one that its claim counted."""
+    return max(job.attempt - 1, 0)
 
 
 def unsettled(job: Job, worker: str | None, message: str) -> Verdict:
@@ -115,8 +120,11 @@ def _retried(kind: JobKind, job: Job, outcome: Retry, worker: str, random: rando
 
 def _snoozed(job: Job, outcome: Snooze, worker: str) -> PutBack:
     error = None if outcome.code is None else (outcome.code, outcome.message or "")
-    seconds = max(outcome.seconds, 0.0)
-    return _back(job, worker, seconds, None, memo=outcome.memo, error=error, attempt=0, crashes=0, snoozed=True)
+    attempt, crashes = (0, 0) if outcome.progress else (unspent(job), job.crashes)
+    return _back(
+        job, worker, max(outcome.seconds, 0.0), None, memo=outcome.memo, error=error, attempt=attempt, crashes=crashes,
+        snoozed=True,
+    )  # fmt: skip
 
 
 def _back(

@@ -107,7 +107,8 @@ class TitleSearch:
             return _next_name(terms, progress.name, candidates)
         if has_one_of(terms.names, (best.original_name, best.name)):
             return Done(data=SearchResult(best.tmdb_id, []))
-        return Snooze(0.0, memo=SearchProgress(progress.name, candidates, best.tmdb_id).as_memo(terms))
+        check = SearchProgress(progress.name, candidates, best.tmdb_id)
+        return Snooze(0.0, memo=check.as_memo(terms), progress=True)
 
     async def _check(self, job: Job, terms: SearchTerms, progress: SearchProgress, show_id: int) -> Outcome:
         """Take the show if one of its names is ours; else it stays a candidate."""
@@ -167,7 +168,7 @@ def read_progress(memo: dict[str, Any], terms: SearchTerms) -> SearchProgress:
 def _next_name(terms: SearchTerms, name: int, candidates: list[Candidate]) -> Outcome:
     if name + 1 >= len(terms.names):
         return Done(data=SearchResult(None, candidates))
-    return Snooze(0.0, memo=SearchProgress(name + 1, candidates).as_memo(terms))
+    return Snooze(0.0, memo=SearchProgress(name + 1, candidates).as_memo(terms), progress=True)
 
 
 def _merge(before: Sequence[Candidate], more: Sequence[Candidate]) -> list[Candidate]:

@@ -87,7 +87,8 @@ class Sync:
             JobRequest(POSTER, key=row.hash, subject=row.hash, priority=Priority.LOW, request_id=job.request_id)
             for row in rows
         ]
-        return Snooze(0.0, memo={"after": [rows[-1].due_at.isoformat(), rows[-1].hash]}, then=then)
+        after = [rows[-1].due_at.isoformat(), rows[-1].hash]
+        return Snooze(0.0, memo={"after": after}, progress=True, then=then)
 
     async def walk_titles(self, job: Job) -> Outcome:
         """Look up the next titles in the lists of their years, and queue the lists that are missing.
@@ -112,7 +113,7 @@ class Sync:
             kept = {**memo, "looks": looks, "searching": matches.unknown}
             return Snooze(LIST_SECONDS, memo=kept, data=matches, then=then)
         behind = {"after": [due[-1].due_at.isoformat(), due[-1].id], "looks": looks}
-        return Snooze(0.0, memo=behind, data=matches, then=then)
+        return Snooze(0.0, memo=behind, progress=True, data=matches, then=then)
 
     def settle_ids(self, tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         """Write what the lists said."""

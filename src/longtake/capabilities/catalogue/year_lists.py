@@ -148,7 +148,7 @@ class YearLists:
             return found
         if page >= found.pages:
             return Done(data=ListPage(found.shows, found.pages))
-        return Snooze(0.0, memo={"page": page + 1}, data=ListPage(found.shows, None))
+        return Snooze(0.0, memo={"page": page + 1}, progress=True, data=ListPage(found.shows, None))
 
     def settle(self, tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         """Keep the pages. A year whose list cannot be fetched counts as empty: its titles are searched for."""

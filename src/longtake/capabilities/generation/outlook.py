@@ -76,7 +76,7 @@ class Outlooks:
     def _outlook(self, task: Task, usual: Estimate, job: Row[Any] | None, now: datetime) -> Outlook:
         retry = queue = None
         if job is not None and job.state == "ready":
-            retry = _retry(job)
+            retry = _retry(task, job)
             if job.kind == SUBMIT and retry is None:
                 queue = self._queues.place(job.lane, task.id)
         # Time in a queue is no progress: a bar that moved then would jump back when the task starts.
@@ -102,13 +102,14 @@ def _usual(usual: Estimate) -> dict[str, Any] | None:
     return asdict(usual) if usual.runs else None
 
 
-def _retry(job: Row[Any]) -> dict[str, Any] | None:
+def _retry(task: Task, job: Row[Any]) -> dict[str, Any] | None:
     """Return when a job that failed is tried again; None for one that only waits its turn."""
     if not job.error:
         return None
     code = str(job.error.get("code", ""))
     # Trouble with a provider is waited out until the task's deadline; only our own failures have a last attempt.
-    failures, most = ((job.memo or {}).get("trouble", 1), None) if not job.attempt else (job.attempt, job.max_attempts)
+    waits = code == (task.trouble or {}).get("code")
+    failures, most = ((job.memo or {}).get("trouble", 1), None) if waits else (job.attempt, job.max_attempts)
     at = iso_timestamp(job.due_at)
     return {"attempt": failures + 1, "of": most, "at": at, "code": code, "message": trouble_words(code)}
 

@@ -83,7 +83,8 @@ class PollHandler:
                 return Done(data=Successful(str(job.key), _results(job, files, expires_in)))
 
     def _again(self, job: Job, answer: StillRunning) -> Snooze:
-        return Snooze(next_poll(job.snoozes + 1, self._context.random), memo=quiet_memo(job), data=answer)
+        seconds = next_poll(job.snoozes + 1, self._context.random)
+        return Snooze(seconds, memo=quiet_memo(job), progress=True, data=answer)
 
     def _not_found(self, job: Job, error: ProviderTaskNotFound) -> Outcome:
         if not (job.memo or {}).get("not_found"):

@@ -18,7 +18,7 @@ import structlog
 
 from longtake.adapters.storage.keys import result_key
 from longtake.adapters.storage.media_type import FIRST_BYTES, MediaType, media_type
-from longtake.capabilities.media.mirror_retry import seconds_for_try
+from longtake.capabilities.media.mirror_retry import runs, seconds_for_try
 from longtake.capabilities.media.mirror_store import note_progress, note_started
 from longtake.errors import (
     AnswerTimedOut,
@@ -77,7 +77,7 @@ class Copier:
         The key contains the job's lease token: a second run, after a rescue, writes another object, and the row names
         the one that counts.
         """
-        seconds = seconds_for_try(asset.role, job.attempt)
+        seconds = seconds_for_try(asset.role, runs(job))
         download = Download(self._client, url, headers, seconds=seconds, most_bytes=self._most_bytes)
         try:
             async with asyncio.timeout(seconds):

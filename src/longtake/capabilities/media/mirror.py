@@ -21,6 +21,7 @@ from longtake.capabilities.media.mirror_retry import (
     fresh_sources,
     judge_failure,
     needs_alert,
+    runs,
 )
 from longtake.capabilities.media.mirror_store import (
     ExpiringAsset,
@@ -35,7 +36,7 @@ from longtake.capabilities.media.sources import FreshSource, PlainSources, Resul
 from longtake.engine.jobs import Priority
 from longtake.engine.kinds import JobKind, Settlement, Steps
 from longtake.engine.lanes import Lane
-from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Retry
+from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Retry, Snooze
 from longtake.errors import LeaseLost, LongtakeError, SourceGone, SourceUnknown
 from longtake.services.assets import MIRROR, Asset
 
@@ -130,7 +131,7 @@ class Mirror:
     async def _renew(self, job: Job, found: ExpiringAsset) -> FreshSource | None:
         """Return a fresh address shortly before one that has failed ends; None if it is too early or there is none."""
         left = found.seconds_left
-        if job.attempt <= 1 or found.asset.role == IMPORT or left is None or not 0 < left <= RENEW_SECONDS:
+        if runs(job) <= 1 or found.asset.role == IMPORT or left is None or not 0 < left <= RENEW_SECONDS:
             return None
         try:
             return await self._ask_provider(job, found)
@@ -165,12 +166,12 @@ class Mirror:
             case Done():
                 if report is not None and report.copy is not None:
                     note_stored(tx, report.asset, report.copy.stored, report.copy.content_type)
-            case Retry(code=code, message=message):
+            case Retry(code=code, message=message) | Snooze(code=code, message=message):
                 error = f"{code}: {message}"
                 counted = report is not None and report.counted
                 failed = note_failure(tx, asset_id, error, counted=counted)
                 role = report.asset.role if report is not None else ""
-                if failed and needs_alert(role, job.args.get("failures", 0) + job.attempt):
+                if failed and needs_alert(role, job.args.get("failures", 0) + runs(job)):
                     alert_not_saved(tx, asset_id, error)
             case Fail(code=code, message=message):
                 self._settle_end(tx, asset_id, f"{code}: {message}", report)

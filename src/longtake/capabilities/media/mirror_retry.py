@@ -7,9 +7,10 @@ the address ends. The address of an import stays: three more tries come 2, 5 and
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from longtake.engine.outcomes import Fail, Outcome, Retry
+from longtake.engine.outcomes import Fail, Outcome, Retry, Snooze
+from longtake.engine.verdicts import unspent
 from longtake.errors import AnswerTooLarge, LongtakeError, ObjectTooLarge, SourceGone, StorageError
 
 if TYPE_CHECKING:
@@ -61,44 +62,51 @@ class MirrorReport:
 def judge_failure(
     job: Job, found: ExpiringAsset, error: LongtakeError, fresh: FreshSource | None, random: random.Random
 ) -> Outcome:
-    """Return when to try again, or that the mirror is given up."""
+    """Return when to try again, or that the mirror is given up. Trouble with our own storage spends no attempt."""
     report = MirrorReport(found.asset, fresh=fresh, counted=not isinstance(error, StorageError))
     if isinstance(error, AnswerTooLarge | ObjectTooLarge):
         return _give_up(report, error, "failed")
-    memo = {"fresh": fresh_sources(job) + (fresh is not None), "failures": failures_before(job) + report.counted}
     if found.asset.role == IMPORT:
-        after = import_wait(memo["failures"])
+        after = import_wait(failures_before(job) + report.counted)
         if after is None:
             return _give_up(report, error, "failed")
     else:
         left = found.seconds_left if fresh is None else fresh.expires_in
         if _has_ended(job, left, error):
             return _give_up(report, error, "expired")
-        after = wait_before_next_try(job.attempt, left, random)
+        after = wait_before_next_try(runs(job), left, random)
+    memo = {"fresh": fresh_sources(job) + (fresh is not None)}
+    if not report.counted:
+        return Snooze(after, code=error.code, message=error.message, memo=memo, data=report)
     return Retry(error.code, error.message, after=after, memo=memo, data=report)
 
 
 def fresh_sources(job: Job) -> int:
     """Return how many fresh addresses the provider has given for this job."""
-    return int(_memo(job).get("fresh", 0))
+    return int((job.memo or {}).get("fresh", 0))
+
+
+def runs(job: Job) -> int:
+    """Return the number of this run, those before it that spent no attempt included."""
+    return job.attempt + job.snoozes
 
 
 def failures_before(job: Job) -> int:
-    """Return how many earlier tries the source has failed, those of an earlier job included."""
-    return int(_memo(job).get("failures", job.args.get("failures", 0)))
+    """Return how many attempts have failed, those of an earlier job included."""
+    return int(job.args.get("failures", 0)) + unspent(job)
 
 
-def seconds_for_try(role: str, attempt: int) -> float:
-    """Return the time limit of a try. The first try of a result (attempt 1) is short: a user waits for it."""
-    return FIRST_TRY_SECONDS if attempt <= 1 and role != IMPORT else LATER_TRY_SECONDS
+def seconds_for_try(role: str, run: int) -> float:
+    """Return the time limit of a try. The first run of a result is short: a user waits for it."""
+    return FIRST_TRY_SECONDS if run <= 1 and role != IMPORT else LATER_TRY_SECONDS
 
 
-def wait_before_next_try(attempt: int, seconds_left: float | None, random: random.Random) -> float:
-    """Return how long a result waits after this attempt failed; ``seconds_left`` is how long its source still lives.
+def wait_before_next_try(run: int, seconds_left: float | None, random: random.Random) -> float:
+    """Return how long a result waits after this run failed; ``seconds_left`` is how long its source still lives.
 
     Waits are shortened at random, so that tries do not all come back together after an outage.
     """
-    wait = WAITS[min(max(attempt, 1), len(WAITS)) - 1] * random.uniform(0.85, 1.0)
+    wait = WAITS[min(max(run, 1), len(WAITS)) - 1] * random.uniform(0.85, 1.0)
     if seconds_left is None or seconds_left <= 0:
         return wait
     if seconds_left > 2 * LAST_CHANCE_SECONDS:
@@ -129,7 +137,3 @@ def _give_up(report: MirrorReport, error: LongtakeError, state: str) -> Outcome:
     # With an older copy in place only the replacement has failed: that never expires.
     given_up = state if report.asset.key is None else "failed"
     return Fail(error.code, error.message, data=replace(report, given_up=given_up))
-
-
-def _memo(job: Job) -> dict[str, Any]:
-    return job.memo or {}

@@ -75,7 +75,7 @@ class Orphans:
         try:
             while progress.folder < len(FOLDERS):
                 if time.monotonic() >= stop_at:
-                    return Snooze(0, memo=list(progress))
+                    return Snooze(0, memo=list(progress), progress=True)
                 progress = await self._sweep_page(progress, before)
             progress = progress._replace(uploads=await self._storage.remove_unfinished(before))
         except StorageError as error:

@@ -10,11 +10,10 @@ from longtake.adapters.storage.keys import preview_key
 from longtake.capabilities.media.range_reader import StoredFile
 from longtake.capabilities.media.store import find_asset
 from longtake.capabilities.media.thumbnail_store import note_no_preview, note_preview
-from longtake.capabilities.media.thumbnails import retry_or_fail, wait_uncounted
 from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import JobKind, Settlement, Steps
 from longtake.engine.lanes import Lane
-from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome
+from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Retry, Snooze
 from longtake.errors import AssetGone, DecodersBusy, LeaseLost, LongtakeError, MediaRefused, StorageError
 from longtake.services.assets import PREVIEW, Asset
 
@@ -67,10 +66,9 @@ class Previews:
         if asset.preview_key is not None:
             return Done()
         if asset.key is None:
-            looks = int((job.memo or {}).get("looks", 0)) + 1
-            if looks > MOST_LOOKS:
+            if job.snoozes >= MOST_LOOKS:
                 return Fail("NO_COPY", "There is still no copy of the file.")
-            return wait_uncounted(job, LOOK_SECONDS, looks=looks)
+            return Snooze(LOOK_SECONDS)
         try:
             file = await StoredFile.open(self._storage, asset.key)
             made = await self._decoders.decode(DecodeRequest("preview", asset.content_type or ""), file)
@@ -81,9 +79,9 @@ class Previews:
             return Fail(error.code, error.message)
         except (StorageError, DecodersBusy) as error:
             # Our own fault counts as no attempt.
-            return wait_uncounted(job, STORAGE_SECONDS, error)
+            return Snooze(STORAGE_SECONDS, code=error.code, message=error.message)
         except LongtakeError as error:
-            return retry_or_fail(job, error, WAITS)
+            return Retry(error.code, error.message)
         return Done(data=asset)
 
     def settle(self, tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from longtake.adapters.storage.keys import thumbnail_key
 from longtake.capabilities.media.store import find_asset
@@ -104,12 +104,12 @@ class Thumbnails:
         except LeaseLost:
             raise
         except DecodersBusy as error:
-            return wait_uncounted(job, BUSY_SECONDS, error)
+            return Snooze(BUSY_SECONDS, code=error.code, message=error.message)
         except StorageError as error:
             # Our own fault: the copy exists, and works once it can be read.
-            return wait_uncounted(job, STORAGE_SECONDS, error, data=ThumbnailReport(asset))
+            return Snooze(STORAGE_SECONDS, code=error.code, message=error.message, data=ThumbnailReport(asset))
         except LongtakeError as error:
-            return retry_or_fail(job, error, WAITS, ThumbnailReport(asset))
+            return Retry(error.code, error.message, data=ThumbnailReport(asset))
         return await self._put(job, ThumbnailReport(asset, thumbnail), thumbnail.picture)
 
     async def _put(self, job: Job, report: ThumbnailReport, picture: bytes) -> Outcome:
@@ -118,7 +118,8 @@ class Thumbnails:
         try:
             await self._store(key, picture)
         except StorageError as error:
-            return wait_uncounted(job, STORAGE_SECONDS, error, data=report if report.thumbnail else None)
+            kept = report if report.thumbnail else None
+            return Snooze(STORAGE_SECONDS, code=error.code, message=error.message, data=kept)
         # The preview is made when nothing more urgent is to be done.
         preview = JobRequest(PREVIEW, {"asset": asset.id}, key=asset.id, subject=asset.id, request_id=job.request_id)
         return Done(data=ThumbnailReport(asset, report.thumbnail, key), then=[preview] if asset.kind == "video" else [])
@@ -174,29 +175,3 @@ async def _note_progress(job: Job, asset_id: str) -> None:
     """Write that the thumbnail is being made. A database that is away does not stop the job; a lost job does."""
     with contextlib.suppress(DatabaseUnavailable):
         await job.progress(note_processing, asset_id)
-
-
-# After a Snooze the engine counts attempts from zero. A file that fails, then finds the decoders busy, and fails again
-# would be decoded without end: so thumbnails and previews keep the number of failed tries in the job's memo.
-
-
-def retry_or_fail(job: Job, error: LongtakeError, waits: Sequence[float], data: Any = None) -> Retry | Fail:
-    """Retry after the wait that follows this many tries; fail after the last one."""
-    spent = _spent(job)
-    if spent >= len(waits):
-        return Fail(error.code, error.message, data=data)
-    return Retry(error.code, error.message, after=waits[spent], data=data)
-
-
-def wait_uncounted(
-    job: Job, seconds: float, error: LongtakeError | None = None, *, data: Any = None, **memo: Any
-) -> Snooze:
-    """Run again later. This run counts as no try, and earlier tries stay counted."""
-    kept = {**(job.memo or {}), **memo, "spent": _spent(job)}
-    code, message = (None, None) if error is None else (error.code, error.message)
-    return Snooze(seconds, memo=kept, code=code, message=message, data=data)
-
-
-def _spent(job: Job) -> int:
-    """Return how many tries have failed before this one, including those that only the engine saw."""
-    return int((job.memo or {}).get("spent", 0)) + max(job.attempt - 1, 0)

@@ -1,7 +1,7 @@
 """The job ``scenes.image``: ask a provider for one image, store it, and write the outcome.
 
 An image has three tries. An error that says nothing about the image (too many requests, a quota, a missing key) is
-waited out and is no try. The engine counts from zero after such a wait, so the job's memo keeps the tries before it.
+waited out and is no try.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -38,6 +38,7 @@ from longtake.engine.jobs import Job
 from longtake.engine.kinds import Exponential, JobKind, Settlement
 from longtake.engine.leases import fenced
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Retry, Snooze
+from longtake.engine.verdicts import unspent
 from longtake.errors import (
     LeaseLost,
     MediaRefused,
@@ -72,8 +73,6 @@ class StartedImage:
     prompt: str
     model: str
     parameters: dict[str, Any]
-    #: Why the previous try failed.
-    error_code: str | None
 
 
 class ImageMaker:
@@ -112,19 +111,17 @@ class ImageMaker:
         if provider is None:
             return Fail("PROVIDER_GONE", f"The provider {job.args['provider']} is no longer configured.")
         if not provider.configured:
-            return _unspent(job, without_key(provider.name))
+            return without_key(provider.name)
         try:
-            begun = await self._database.run(begin_image, job, str(job.key), tries(job))
+            begun = await self._database.run(begin_image, job, str(job.key), job.attempt)
         except LeaseLost:
             # Cancelled while it was claimed: the engine ignores the outcome.
             return Done()
         if begun is None:
             return Done()
-        if tries(job) > MAX_ATTEMPTS:
-            return Fail(begun.error_code or "CRASHED", "All tries have failed.")
         if self._clock.monotonic() - started > BEGIN_SECONDS:
             log.info("too late to ask the provider, image given back", action="late", job_id=job.id, lane=job.lane)
-            return _unspent(job, Snooze(0.0))
+            return Snooze(0.0)
         request = self._models.request(begun.model, begun.prompt, begun.parameters)
         if request is None:
             return Fail("MODEL_GONE", f"The model {begun.model} is no longer offered.")
@@ -139,16 +136,16 @@ class ImageMaker:
                 answer = await provider.submit(request)
         except TimeoutError:
             message = f"{provider.name} did not answer within {self._provider_seconds:g} s."
-            return self._again(job, "PROVIDER_TIMEOUT", message, slow_lane=self._breaker.failed(provider.name))
+            return Retry("PROVIDER_TIMEOUT", message, slow_lane=self._breaker.failed(provider.name))
         except ProviderRefused as error:
             self._breaker.answered(provider.name)
             return Fail(error.fail_code, error.message, data=error)
         except NO_TRY as error:
-            return _unspent(job, wait_out(error, job, provider.name, self._breaker, self._random))
+            return wait_out(error, job, provider.name, self._breaker, self._random)
         except ProviderError as error:
             slow = isinstance(error, ProviderUnavailable) and self._breaker.failed(provider.name)
             after = getattr(error, "retry_after", None)
-            return self._again(job, error.code, error.message, after=after, slow_lane=slow)
+            return Retry(error.code, error.message, after=after, slow_lane=slow)
         self._breaker.answered(provider.name)
         if isinstance(answer, Accepted) or not answer.files:
             return Fail("NO_RESULT", f"{provider.name} answered without any file.")
@@ -163,14 +160,10 @@ class ImageMaker:
         except MediaRefused as error:
             return Fail(error.code, error.message)
         except StorageUnavailable as error:
-            return self._again(job, error.code, error.message)
+            return Retry(error.code, error.message)
         now = self._clock.monotonic()
         times = {"provider_ms": answered - asked, "storage_ms": now - answered, "total_ms": now - started}
         return Done(data=FinishedImage(kept, {name: round(seconds * 1000) for name, seconds in times.items()}))
-
-    def _again(self, job: Job, code: str, message: str, **how: Any) -> Outcome:
-        """Try again, unless this was the last try."""
-        return Fail(code, message) if tries(job) >= MAX_ATTEMPTS else Retry(code, message, **how)
 
     # -- settling ------------------------------------------------------------------------------------------------
 
@@ -192,10 +185,10 @@ class ImageMaker:
                 case Cancelled():
                     ended[image_id] = EndedImage("cancelled", "CANCELLED", image_message("CANCELLED"))
                 case Retry(code=code):
-                    returned[image_id] = ReturnedImage(tries(one.job), code, image_message(code))
+                    returned[image_id] = ReturnedImage(one.job.attempt, code, image_message(code))
                 case Snooze(code=code):
                     message = None if code is None else image_message(code)
-                    returned[image_id] = ReturnedImage(tries(one.job) - 1, code, message)
+                    returned[image_id] = ReturnedImage(unspent(one.job), code, message)
                     if isinstance(outcome.data, Trouble):
                         troubles[one.job.args["provider"], outcome.data.code] = outcome.data
         return_images(tx, returned)
@@ -203,17 +196,6 @@ class ImageMaker:
         for (name, _code), trouble in sorted(troubles.items(), key=lambda item: item[0]):
             provider = self._providers[name]
             act_on_trouble(tx, provider, trouble, also=[lane_name(provider.account)])
-
-
-def tries(job: Job) -> int:
-    """Return the number of this try, counting those before a wait."""
-    return int((job.memo or {}).get("spent", 0)) + job.attempt
-
-
-def _unspent(job: Job, snooze: Snooze) -> Snooze:
-    """Return the snooze with a memo of the tries so far, without this one."""
-    memo = snooze.memo if isinstance(snooze.memo, dict) else job.memo or {}
-    return replace(snooze, memo={**memo, "spent": tries(job) - 1})
 
 
 def begin_image(tx: Transaction, job: Job, image_id: str, attempt: int) -> StartedImage | None:
@@ -230,7 +212,6 @@ def begin_image(tx: Transaction, job: Job, image_id: str, attempt: int) -> Start
             image_jobs.c.position,
             image_jobs.c.prompt,
             image_jobs.c.max_attempts,
-            image_jobs.c.error_code,
             scene_runs.c.model,
             scene_runs.c.parameters,
         )
@@ -240,7 +221,7 @@ def begin_image(tx: Transaction, job: Job, image_id: str, attempt: int) -> Start
     row = tx.execute(found).first()
     if row is None:
         return None
-    begun = StartedImage(row.user_id, row.position, row.prompt, row.model, row.parameters, row.error_code)
+    begun = StartedImage(row.user_id, row.position, row.prompt, row.model, row.parameters)
     if attempt <= row.max_attempts:
         change = {"status": "processing", "attempt": attempt, "started_at": NOW, "retry_at": None}
         tx.execute(update(image_jobs).where(image_jobs.c.id == image_id).values(**change))

@@ -177,16 +177,15 @@ def _read(tx: Transaction, delivery_id: str) -> Row[Any] | None:
 
 
 def _outcome(job: Job, attempt: Attempt) -> Outcome:
-    """Return the outcome of an attempt. Failures are counted in the memo, because a snooze resets the attempts."""
+    """Return the outcome of an attempt."""
     if attempt.error is None:
         return Done(data=attempt)
     if attempt.gone:
         return Fail("WEBHOOK_GONE", attempt.error, data=attempt)
-    failures = int((job.memo or {}).get("failures", 0)) + 1
-    if failures > len(WAITS) or attempt.is_test:
+    if attempt.is_test or job.attempt > len(WAITS):
         return Fail("WEBHOOK_FAILED", attempt.error, data=attempt)
-    after = max(WAITS[failures - 1], attempt.retry_after)
-    return Retry("WEBHOOK_FAILED", attempt.error, after=after, memo={"failures": failures}, data=attempt)
+    after = max(WAITS[job.attempt - 1], attempt.retry_after)
+    return Retry("WEBHOOK_FAILED", attempt.error, after=after, data=attempt)
 
 
 def _status_error(status: int) -> str:
