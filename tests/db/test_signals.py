@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import sqlite3
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from longtake import Database
     from longtake.db.sqlite import SqliteDatabase
 
-#: Waits end as soon as the signal comes; this only bounds a failure.
+#: What one connection waits for at a commit, and who said so.
+COMMITS = "SELECT setting, source FROM pg_settings WHERE name = 'synchronous_commit'"
 
 
 class Heard:
@@ -80,6 +81,25 @@ def test_many_signals_at_once_are_few_notifications(pair: tuple[Database, Databa
         topics.append(heard.next())
     # A set is sent each time, so "jobs" may come once more after "last"; far fewer than were sent in any case.
     assert topics.count("jobs") < 200
+
+
+def test_signals_do_not_wait_for_the_disk(pair: tuple[Database, Database], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they tell of is durable already, and a lost hint is made good by the next poll."""
+    first, second = pair
+    heard = listen(second)
+    execute = psycopg.Connection.execute
+    sent: list[Any] = []
+
+    def noted(connection: psycopg.Connection[Any], query: Any, *rest: Any) -> Any:
+        if "pg_notify" in str(query):
+            sent.append(execute(connection, COMMITS).fetchone())
+        return execute(connection, query, *rest)
+
+    monkeypatch.setattr(psycopg.Connection, "execute", noted)
+    first.signals.send("cancel")
+    assert heard.next() == "cancel"
+    # The tests' own server never waits: so who said it counts.
+    assert sent == [("off", "session")]
 
 
 def test_after_a_lost_connection_it_listens_again(pair: tuple[Database, Database], postgresql_url: str) -> None:

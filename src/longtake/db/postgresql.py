@@ -39,6 +39,7 @@ CHANNEL = "longtake"
 RECONNECT_SECONDS = 1.0
 #: NOTIFYs are at least this far apart: under load one stands for many.
 COALESCE_SECONDS = 0.002
+NOTIFY = "SELECT pg_notify(%s, %s || topic) FROM unnest(%s::text[]) AS topic"
 
 
 class PostgresqlDatabase(Database):
@@ -213,8 +214,9 @@ class PostgresqlSignals(Signals):
             try:
                 if connection is None:
                     connection = self._options.connect()
-                for topic in topics:
-                    connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, f"{self._sender} {topic}"))
+                    # A NOTIFY is a transaction with a number, whose commit would wait for the disk.
+                    connection.execute("SET synchronous_commit = off")
+                connection.execute(NOTIFY, (CHANNEL, f"{self._sender} ", sorted(topics)))
             except psycopg.Error:
                 # A lost hint is made good by the next poll.
                 connection = None
