@@ -57,9 +57,11 @@ def test_a_run_is_made_watched_listed_and_shown(longtake: User) -> None:
     shown = longtake("runs", "show", run["id"])
     assert "3 of 3 images; completed" in shown.output
     assert all(prompt in shown.output for prompt in STORY)
-    again = longtake("runs", "advance", run["id"])
+    end = run["id"][-8:]
+    assert longtake("runs", "show", end, "--json").json["id"] == run["id"]
+    again = longtake("runs", "advance", end)
     assert (again.code, again.output) == (0, "run_completed: 0 queued.\n")
-    watched = longtake("runs", "watch", run["id"], "--json")
+    watched = longtake("runs", "watch", end, "--json")
     assert (watched.code, watched.json["status"]) == (0, "completed")
 
 
@@ -70,7 +72,7 @@ def test_a_scene_that_fails_is_told_with_its_reason_and_made_again_with_other_wo
     assert "scene 2: failed: " in made.errors
     assert "PROHIBITED_CONTENT]" in made.errors
     run = longtake("runs", "list", "--limit", "1", "--json").json["runs"][0]
-    mended = longtake("runs", "regenerate", run["id"], "2", "--prompt", "a fox that may be seen", "--json")
+    mended = longtake("runs", "regenerate", run["id"][-8:], "2", "--prompt", "a fox that may be seen", "--json")
     assert (mended.code, mended.json["status"]) == (0, "completed"), mended.errors
 
 
@@ -82,8 +84,8 @@ def test_what_is_under_way_is_cancelled_and_then_deleted(longtake: User, sandbox
         refused = longtake("runs", "delete", run_id, "--yes")
         assert (refused.code, "[STATE_CONFLICT]" in refused.errors) == (1, True)
         assert "longtake runs cancel" in refused.errors
-        assert longtake("runs", "cancel", run_id).output == f"{run_id} is cancelled.\n"
-        assert longtake("runs", "delete", run_id, "--yes").output == f"Deleted: {run_id}.\n"
+        assert longtake("runs", "cancel", run_id[-8:]).output == f"{run_id} is cancelled.\n"
+        assert longtake("runs", "delete", run_id[-8:], "--yes").output == f"Deleted: {run_id}.\n"
     finally:
         sandbox.settings(seconds={"image": 0.3})
     gone = longtake("runs", "show", run_id)
@@ -98,7 +100,8 @@ def test_what_is_under_way_is_cancelled_and_then_deleted(longtake: User, sandbox
         (["create", *STORY, "--model", "nothing"], "MODEL_UNKNOWN"),
         (["create", *STORY, "--model", "nano-banana"], "MODEL_NOT_FOR_SCENES"),
         (["advance", UNKNOWN_ID], "NOT_FOUND"),
-        (["watch", "no-id"], "REQUEST_INVALID"),
+        (["watch", "no-id"], "NOT_FOUND"),
+        (["show", "no"], "NOT_FOUND"),
     ],
 )
 def test_what_cannot_be_is_told_clearly(longtake: User, arguments: list[str], code: str) -> None:

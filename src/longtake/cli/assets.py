@@ -11,13 +11,13 @@ from longtake.terminal.options import AsJson, Yes
 HELP = "Import, list, retry and delete media files; check copies and thumbnails."
 app = typer.Typer(help=HELP, no_args_is_help=True)
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="The asset's id.")]
-Ids = Annotated[list[str], typer.Argument(metavar="ID", help="One or more asset ids.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="The asset's id, or the end of it.")]
+Ids = Annotated[list[str], typer.Argument(metavar="ID", help="One or more asset ids, or the ends of them.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until all have been tried once, and report what failed.")]
 Limit = Annotated[int, typer.Option(min=1, max=500, help="How many at most.")]
 HINTS = {
     "NOT_FOUND": "`longtake assets list` lists your assets.",
-    "REQUEST_INVALID": "`longtake assets list` shows whole ids; --help shows the options.",
+    "REQUEST_INVALID": "`longtake assets list` lists your assets; --help shows the options.",
     "STATE_CONFLICT": "`longtake tasks delete ID` deletes a task with its results.",
 }
 
@@ -85,7 +85,8 @@ def list_assets(
 ) -> None:
     """List your assets, the newest first."""
     from longtake.cli.server import connect
-    from longtake.terminal.output import age, print_json, print_more, print_table
+    from longtake.cli.short_ids import short
+    from longtake.terminal.output import age, on_terminal, print_json, print_more, print_table
 
     with connect() as server:
         found = server.client.assets.list(role=role, kind=kind, state=state, before=before, limit=limit)
@@ -97,8 +98,8 @@ def list_assets(
         ("id", "role", "kind", "copy", "thumbnail", "bytes", "created", "title"),
         [
             (
-                one["id"], one["role"], one["kind"], one["save_state"], one["thumbnail_state"], one["size"],
-                age(one["created_at"]), one.get("title"),
+                short(one["id"]) if on_terminal() else one["id"], one["role"], one["kind"], one["save_state"],
+                one["thumbnail_state"], one["size"], age(one["created_at"]), one.get("title"),
             )
             for one in rows
         ],
@@ -113,10 +114,11 @@ def list_assets(
 def show(asset_id: Id, as_json: AsJson = False) -> None:
     """Show all details of one asset."""
     from longtake.cli.server import connect
+    from longtake.cli.short_ids import ASSET, whole_id
     from longtake.terminal.output import print_json
 
     with connect(HINTS) as server:
-        asset = server.client.assets.get(asset_id)
+        asset = server.client.assets.get(whole_id(server.client, ASSET, asset_id))
     if as_json:
         print_json(asset)
         return
@@ -131,10 +133,11 @@ def retry(
 ) -> None:
     """Retry an asset's missing copy and thumbnail now."""
     from longtake.cli.server import connect
+    from longtake.cli.short_ids import ASSET, whole_id
     from longtake.terminal.output import print_json
 
     with connect(HINTS) as server:
-        asset = server.client.assets.retry(asset_id, force=force)
+        asset = server.client.assets.retry(whole_id(server.client, ASSET, asset_id), force=force)
     if as_json:
         print_json(asset)
         return
@@ -145,11 +148,12 @@ def retry(
 def delete(asset_ids: Ids, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete uploaded or imported files. A result is deleted with its task: `longtake tasks delete`."""
     from longtake.cli.server import connect
+    from longtake.cli.short_ids import ASSET, whole_ids
     from longtake.terminal.options import confirm_deletion, delete_each
 
-    known = list(dict.fromkeys(asset_ids))
-    confirm_deletion(known, "asset", "Files go as well.", yes=yes)
     with connect(HINTS) as server:
+        known = whole_ids(server.client, ASSET, asset_ids)
+        confirm_deletion(known, "asset", "Files go as well.", yes=yes)
         delete_each(known, server.client.assets.delete, as_json=as_json)
 
 

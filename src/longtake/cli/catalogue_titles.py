@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import typer
 
 from longtake.cli.server import ServerConnection, connect
-from longtake.cli.short_ids import LEAST_LENGTH, SEARCHED, WHOLE_LENGTH, match_end, short
+from longtake.cli.short_ids import LEAST_LENGTH, SEARCHED, WHOLE_LENGTH, Noun, match_end, short
 from longtake.client import Client
 from longtake.client.shapes import Candidate, Title, TitlePage
 from longtake.errors import NotFound
@@ -19,6 +19,7 @@ MATCH_HINT = (
 )
 QUESTION = "Which one is it? Type its number, n for none of them, or Enter to skip"
 LIST_HINT = "`longtake catalogue list` lists the titles."
+TITLE = Noun("title", "titles", LIST_HINT, lambda client: client.catalogue.list(limit=SEARCHED)["titles"])
 HINTS = {
     "FORBIDDEN": "Ask the server's owner for an operator's token: `longtake token --role operator --user YOU`.",
     "NOT_FOUND": LIST_HINT,
@@ -43,12 +44,12 @@ def title_id(client: Client, given: str) -> str:
     number = int(given) if given.isascii() and given.isdecimal() else None
     if number is not None and (found := client.catalogue.list(bangumi_id=number, limit=1)["titles"]):
         return found[0]["id"]
-    known = [title["id"] for title in client.catalogue.list(limit=SEARCHED)["titles"]]
+    known = [title["id"] for title in TITLE.newest(client)]
     is_end = len(given) >= LEAST_LENGTH and any(one.endswith(given) for one in known)
     if number is not None and not is_end:
         hint = f"`longtake catalogue add --bangumi {number}` adds it. {LIST_HINT}"
         raise NotFound(f"No title has the Bangumi number {number}.", hint=hint)
-    return match_end(given, known, "title", LIST_HINT)
+    return match_end(TITLE, given, known)
 
 
 def name_of(title: Title) -> str:

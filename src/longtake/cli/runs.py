@@ -9,11 +9,11 @@ from longtake.terminal.options import AsJson, Yes
 
 app = typer.Typer(help="Create, watch and list runs of scene images.", no_args_is_help=True)
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="The run's id.")]
-Ids = Annotated[list[str], typer.Argument(metavar="ID", help="One or more run ids.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="The run's id, or the end of it.")]
+Ids = Annotated[list[str], typer.Argument(metavar="ID", help="One or more run ids, or the ends of them.")]
 HINTS = {
     "NOT_FOUND": "`longtake runs list` lists your runs.",
-    "REQUEST_INVALID": "`longtake runs list` shows whole ids; --help shows the options.",
+    "REQUEST_INVALID": "`longtake runs list` lists your runs; --help shows the options.",
     "STATE_CONFLICT": "`longtake runs show ID` shows its progress; `longtake runs cancel ID` ends unfinished images.",
 }
 TITLE_SHOWN = 40
@@ -45,7 +45,8 @@ def list_runs(
 ) -> None:
     """List runs, the newest first."""
     from longtake.cli.server import connect
-    from longtake.terminal.output import age, print_json, print_more, print_table
+    from longtake.cli.short_ids import short
+    from longtake.terminal.output import age, on_terminal, print_json, print_more, print_table
 
     with connect(HINTS) as server:
         found = server.client.runs.list(before=before, limit=limit)
@@ -56,7 +57,8 @@ def list_runs(
         ("id", "status", "images", "credits", "created", "title"),
         [
             (
-                one["id"], one["status"], f"{one['total']['completed']} of {one['total']['scenes']}",
+                short(one["id"]) if on_terminal() else one["id"], one["status"],
+                f"{one['total']['completed']} of {one['total']['scenes']}",
                 one["credits"]["charged"], age(one["created_at"]), (one["title"] or "")[:TITLE_SHOWN],
             )
             for one in found["runs"]
@@ -72,10 +74,11 @@ def list_runs(
 def show(run_id: Id, as_json: AsJson = False) -> None:
     """Show one run with each of its scenes."""
     from longtake.cli.server import connect
+    from longtake.cli.short_ids import RUN, whole_id
     from longtake.terminal.output import print_json
 
     with connect(HINTS) as server:
-        run = server.client.runs.get(run_id)
+        run = server.client.runs.get(whole_id(server.client, RUN, run_id))
     if as_json:
         print_json(run)
     else:
@@ -86,9 +89,11 @@ def show(run_id: Id, as_json: AsJson = False) -> None:
 def watch(run_id: Id, as_json: AsJson = False) -> None:
     """Show the progress of a run until all its queued images have ended."""
     from longtake.cli.server import connect
+    from longtake.cli.short_ids import RUN, whole_id
 
     with connect(HINTS) as server:
-        _watch_and_print(server.client, server.client.runs.get(run_id), wait=True, as_json=as_json)
+        run = server.client.runs.get(whole_id(server.client, RUN, run_id))
+        _watch_and_print(server.client, run, wait=True, as_json=as_json)
 
 
 @app.command()
@@ -99,10 +104,12 @@ def advance(
 ) -> None:
     """Queue the missing images of a run. Twice changes nothing."""
     from longtake.cli.server import connect
+    from longtake.cli.short_ids import RUN, whole_id
     from longtake.terminal.output import print_json, print_line
 
     with connect(HINTS) as server:
-        done = server.with_credits(lambda: server.client.runs.advance(run_id, failed=failed))
+        known = whole_id(server.client, RUN, run_id)
+        done = server.with_credits(lambda: server.client.runs.advance(known, failed=failed))
         if server.embedded:
             _watch_and_print(server.client, done["run"], wait=True, as_json=as_json)
             return
@@ -122,9 +129,11 @@ def regenerate(
 ) -> None:
     """Make one scene again; its image stays until the new one is there."""
     from longtake.cli.server import connect
+    from longtake.cli.short_ids import RUN, whole_id
 
     with connect(HINTS) as server:
-        run = server.with_credits(lambda: server.client.runs.regenerate(run_id, number, prompt=prompt))
+        known = whole_id(server.client, RUN, run_id)
+        run = server.with_credits(lambda: server.client.runs.regenerate(known, number, prompt=prompt))
         _watch_and_print(server.client, run, wait=wait or server.embedded, as_json=as_json)
 
 
@@ -132,10 +141,11 @@ def regenerate(
 def cancel(run_id: Id, as_json: AsJson = False) -> None:
     """Cancel the unfinished images of a run; their credits are returned, and finished images stay."""
     from longtake.cli.server import connect
+    from longtake.cli.short_ids import RUN, whole_id
     from longtake.terminal.output import print_json, print_line
 
     with connect(HINTS) as server:
-        run = server.client.runs.cancel(run_id)
+        run = server.client.runs.cancel(whole_id(server.client, RUN, run_id))
     if as_json:
         print_json(run)
     else:
@@ -146,11 +156,12 @@ def cancel(run_id: Id, as_json: AsJson = False) -> None:
 def delete(run_ids: Ids, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete runs with their images; none may be unfinished. Credits stay as they are."""
     from longtake.cli.server import connect
+    from longtake.cli.short_ids import RUN, whole_ids
     from longtake.terminal.options import confirm_deletion, delete_each
 
-    known = list(dict.fromkeys(run_ids))
-    confirm_deletion(known, "run", "Images go as well.", yes=yes)
     with connect(HINTS) as server:
+        known = whole_ids(server.client, RUN, run_ids)
+        confirm_deletion(known, "run", "Images go as well.", yes=yes)
         delete_each(known, server.client.runs.delete, as_json=as_json)
 
 

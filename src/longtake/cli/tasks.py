@@ -60,12 +60,12 @@ def show(task_id: Id, as_json: AsJson = False) -> None:
 
     from longtake.cli.results import code_in_words
     from longtake.cli.server import connect
-    from longtake.cli.short_ids import whole_id
+    from longtake.cli.short_ids import TASK, whole_id
     from longtake.cli.task_progress import describe
     from longtake.terminal.output import age, print_facts, print_json
 
     with connect() as server:
-        task = server.client.tasks.get(whole_id(server.client, task_id))
+        task = server.client.tasks.get(whole_id(server.client, TASK, task_id))
     if as_json:
         print_json(task)
         return
@@ -92,14 +92,14 @@ def follow(task_ids: Ids, output: Output = None, as_json: AsJson = False) -> Non
     """Wait for tasks as `longtake generate` does, and download what they made."""
     from longtake.cli.results import check_output, finish
     from longtake.cli.server import connect
-    from longtake.cli.short_ids import whole_ids
+    from longtake.cli.short_ids import TASK, whole_ids
     from longtake.cli.task_progress import follow, print_interrupted
     from longtake.client import ServerUnreachable
 
     check_output(output)
     with connect() as server:
         # A wrong id is refused before the waiting starts.
-        tasks = [server.client.tasks.get(task_id) for task_id in whole_ids(server.client, task_ids)]
+        tasks = [server.client.tasks.get(task_id) for task_id in whole_ids(server.client, TASK, task_ids)]
         try:
             finish(server.client, follow(server.client, [task["id"] for task in tasks]), output, as_json=as_json)
         except (KeyboardInterrupt, ServerUnreachable):
@@ -111,12 +111,12 @@ def follow(task_ids: Ids, output: Output = None, as_json: AsJson = False) -> Non
 def cancel(task_ids: Ids, as_json: AsJson = False) -> None:
     """Cancel tasks; their credits are returned. A cancelled task stays so; one that ended otherwise is refused."""
     from longtake.cli.server import connect
-    from longtake.cli.short_ids import whole_ids
+    from longtake.cli.short_ids import TASK, whole_ids
     from longtake.terminal.output import print_json, print_line
 
     cancelled: list[Any] = []
     with connect() as server:
-        for task_id in whole_ids(server.client, task_ids):
+        for task_id in whole_ids(server.client, TASK, task_ids):
             cancelled.append(server.client.tasks.cancel(task_id))
             if not as_json:
                 print_line(f"Cancelled: {task_id}.")
@@ -128,11 +128,11 @@ def cancel(task_ids: Ids, as_json: AsJson = False) -> None:
 def retry(task_id: Id, as_json: AsJson = False) -> None:
     """Start a new task like one that failed or was cancelled, and print its id."""
     from longtake.cli.server import connect
-    from longtake.cli.short_ids import whole_id
+    from longtake.cli.short_ids import TASK, whole_id
     from longtake.cli.task_progress import print_started
 
     with connect() as server:
-        known = whole_id(server.client, task_id)
+        known = whole_id(server.client, TASK, task_id)
         task = server.with_credits(lambda: server.client.tasks.retry(known))
         print_started(server, task, as_json=as_json)
 
@@ -141,10 +141,10 @@ def retry(task_id: Id, as_json: AsJson = False) -> None:
 def delete(task_ids: Ids, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete tasks that have ended, with their messages, their results and their files. Credits stay as they are."""
     from longtake.cli.server import connect
-    from longtake.cli.short_ids import whole_ids
+    from longtake.cli.short_ids import TASK, whole_ids
     from longtake.terminal.options import confirm_deletion, delete_each
 
     with connect(DELETE_HINTS) as server:
-        known = whole_ids(server.client, task_ids)
+        known = whole_ids(server.client, TASK, task_ids)
         confirm_deletion(known, "task", "Messages, results and files go as well.", yes=yes)
         delete_each(known, server.client.tasks.delete, as_json=as_json)
