@@ -84,7 +84,7 @@ def told(running: Running, number: signal.Signals | None = None) -> tuple[int, s
         running.process.send_signal(number)
     code, output, errors = running.end()
     assert (output, "Traceback" in errors) == ("", False)
-    assert "goes on with the next command: `longtake tasks follow " in errors
+    assert "Only the waiting has ended. `longtake tasks follow " in errors
     return code, errors.split("longtake tasks follow ")[1].split("`")[0]
 
 

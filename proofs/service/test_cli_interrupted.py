@@ -54,6 +54,7 @@ def test_after_ctrl_c_watching_is_taken_up_again(longtake: User, sandbox: Sandbo
     finally:
         sandbox.settings(seconds={"image": 0.3})
     run = longtake("runs", "list", "--limit", "1", "--json").json["runs"][0]
+    assert f"The server continues; `longtake runs watch {run['id']}` waits again." in errors
     watched = longtake("runs", "watch", run["id"], "--json")
     assert (watched.code, watched.json["status"]) == (0, "completed")
 
@@ -69,7 +70,7 @@ def test_ctrl_c_ends_the_waiting_and_not_the_task(longtake: User, sandbox: Sandb
         sandbox.clear_faults()
     task = longtake.tasks()[0]
     assert (code, output, task["prompt"]) == (130, "", "a slow fox")
-    assert f"goes on without this command: `longtake tasks follow {task['id']}`" in first + errors
+    assert f"The server continues; `longtake tasks follow {task['id']}` waits again." in first + errors
     assert "Traceback" not in errors
     followed = longtake("tasks", "follow", task["id"])
     assert (followed.code, len(longtake.pictures())) == (0, 1)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from longtake.cli import run_progress
 from tests.service.cli_users import User, place_with
 from tests.service.processes import Place, Server
 
@@ -90,6 +91,17 @@ def test_what_is_under_way_is_cancelled_and_then_deleted(longtake: User, sandbox
         sandbox.settings(seconds={"image": 0.3})
     gone = longtake("runs", "show", run_id)
     assert (gone.code, "[NOT_FOUND]\n  `longtake runs list` lists your runs." in gone.errors) == (1, True)
+
+
+def test_ctrl_c_says_which_run_goes_on_and_how_to_watch_it(longtake: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_progress, "watch_run", interrupt)
+    ended = longtake("runs", "create", *STORY)
+    run = longtake("runs", "list", "--limit", "1", "--json").json["runs"][0]
+    said = f"Only the waiting has ended. The server continues; `longtake runs watch {run['id']}` waits again.\n"
+    assert (ended.code, ended.errors) == (130, said)
 
 
 @pytest.mark.parametrize(

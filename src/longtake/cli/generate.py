@@ -41,8 +41,7 @@ def generate(
     """
     from longtake.cli.results import check_output, finish
     from longtake.cli.server import connect
-    from longtake.cli.task_progress import follow, print_interrupted, print_started
-    from longtake.client import ServerUnreachable
+    from longtake.cli.task_progress import follow, interruptible, print_started
     from longtake.terminal.output import print_note
 
     if kind not in {None, "image", "video"}:
@@ -53,18 +52,13 @@ def generate(
             # A log-in applies in every folder, so say where the task goes.
             print_note(f"At {server.url} as {server.user}.")
         start = _prepare(server, prompt, kind, model, parameter or [], reference or [])
-        started: list[Task] = []
-        try:
-            started.append(start())
+        with interruptible(server, "task") as started:
+            task = start()
+            started.append(task["id"])
             if no_wait:
-                print_started(server, started[0], as_json=as_json)
+                print_started(server, task, as_json=as_json)
                 return
-            ended = follow(server.client, [task["id"] for task in started])
-            finish(server.client, ended, output, as_json=as_json, open_files=open_file)
-        except (KeyboardInterrupt, ServerUnreachable) as error:
-            if started or getattr(error, "sent", True):
-                print_interrupted(server, [task["id"] for task in started])
-            raise
+            finish(server.client, follow(server.client, started), output, as_json=as_json, open_files=open_file)
 
 
 def _prepare(

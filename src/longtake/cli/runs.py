@@ -31,9 +31,11 @@ def create(
 ) -> None:
     """Create a run, queue its images, and watch it."""
     from longtake.cli.server import connect
+    from longtake.cli.task_progress import interruptible
 
-    with connect() as server:
+    with connect() as server, interruptible(server, "run") as started:
         run = server.with_credits(lambda: server.client.runs.create(prompts, title=title, model=model, advance=True))
+        started.append(run["id"])
         _watch_and_print(server.client, run, wait=wait or server.embedded, as_json=as_json)
 
 
@@ -90,10 +92,12 @@ def watch(run_id: Id, as_json: AsJson = False) -> None:
     """Show the progress of a run until all its queued images have ended."""
     from longtake.cli.server import connect
     from longtake.cli.short_ids import RUN, whole_id
+    from longtake.cli.task_progress import interruptible
 
     with connect(HINTS) as server:
         run = server.client.runs.get(whole_id(server.client, RUN, run_id))
-        _watch_and_print(server.client, run, wait=True, as_json=as_json)
+        with interruptible(server, "run", [run["id"]]):
+            _watch_and_print(server.client, run, wait=True, as_json=as_json)
 
 
 @app.command()
@@ -105,13 +109,15 @@ def advance(
     """Queue the missing images of a run. Twice changes nothing."""
     from longtake.cli.server import connect
     from longtake.cli.short_ids import RUN, whole_id
+    from longtake.cli.task_progress import interruptible
     from longtake.terminal.output import print_json, print_line
 
     with connect(HINTS) as server:
         known = whole_id(server.client, RUN, run_id)
         done = server.with_credits(lambda: server.client.runs.advance(known, failed=failed))
         if server.embedded:
-            _watch_and_print(server.client, done["run"], wait=True, as_json=as_json)
+            with interruptible(server, "run", [known]):
+                _watch_and_print(server.client, done["run"], wait=True, as_json=as_json)
             return
     if as_json:
         print_json(done)
@@ -130,11 +136,13 @@ def regenerate(
     """Make one scene again; its image stays until the new one is there."""
     from longtake.cli.server import connect
     from longtake.cli.short_ids import RUN, whole_id
+    from longtake.cli.task_progress import interruptible
 
     with connect(HINTS) as server:
         known = whole_id(server.client, RUN, run_id)
-        run = server.with_credits(lambda: server.client.runs.regenerate(known, number, prompt=prompt))
-        _watch_and_print(server.client, run, wait=wait or server.embedded, as_json=as_json)
+        with interruptible(server, "run", [known]):
+            run = server.with_credits(lambda: server.client.runs.regenerate(known, number, prompt=prompt))
+            _watch_and_print(server.client, run, wait=wait or server.embedded, as_json=as_json)
 
 
 @app.command()

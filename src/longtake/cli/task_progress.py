@@ -1,7 +1,8 @@
 """Progress of tasks on standard error: live bars on a terminal, plain lines elsewhere."""
 
+import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from rich.progress_bar import ProgressBar
@@ -11,11 +12,13 @@ from rich.text import Text
 from longtake.capabilities.generation.progress import Progress, progress
 from longtake.cli.server import ServerConnection
 from longtake.cli.short_ids import short
-from longtake.client import Client, Task
+from longtake.client import Client, ServerUnreachable, Task
 from longtake.terminal.output import clean, duration, print_json, print_line, print_note
 from longtake.terminal.progress import BAR_WIDTH, live_view
 
 FRAMES_PER_SECOND = 8
+#: The command that waits for tasks or a run.
+WAITING = {"task": "follow", "run": "watch"}
 #: A plain line is printed again after so much more progress.
 STEP_PERCENT = 10
 
@@ -30,13 +33,29 @@ def follow(client: Client, task_ids: Sequence[str]) -> list[Task]:
     return [seen[task_id] for task_id in dict.fromkeys(task_ids)]
 
 
-def print_interrupted(server: ServerConnection, task_ids: Sequence[str]) -> None:
-    """Say that the tasks go on, and how to follow them again."""
-    if not task_ids:
-        print_note("If the server accepted the task, `longtake tasks list` shows it.")
-        return
-    when = "with the next command" if server.embedded else "without this command"
-    print_note(f"The work goes on {when}: `longtake tasks follow {' '.join(task_ids)}`.")
+@contextlib.contextmanager
+def interruptible(server: ServerConnection, noun: str, ids: Sequence[str] = ()) -> Iterator[list[str]]:
+    """Say after Ctrl-C, or when the server is gone, how to wait again; `noun` is task or run.
+
+    Yields the list of ids, to which those of new tasks or runs are added.
+    """
+    known = [*ids]
+    try:
+        yield known
+    except (KeyboardInterrupt, ServerUnreachable) as error:
+        if known or getattr(error, "sent", True):
+            _print_interrupted(server, noun, known)
+        raise
+
+
+def _print_interrupted(server: ServerConnection, noun: str, ids: Sequence[str]) -> None:
+    again = f"`longtake {noun}s {WAITING[noun]} {' '.join(ids)}`"
+    if not ids:
+        print_note(f"If the server accepted the {noun}, `longtake {noun}s list` shows it.")
+    elif server.embedded:
+        print_note(f"Only the waiting has ended. {again} starts a server again and continues.")
+    else:
+        print_note(f"Only the waiting has ended. The server continues; {again} waits again.")
 
 
 def print_started(server: ServerConnection, task: Task, *, as_json: bool) -> None:

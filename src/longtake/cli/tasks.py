@@ -93,18 +93,14 @@ def follow(task_ids: Ids, output: Output = None, as_json: AsJson = False) -> Non
     from longtake.cli.results import check_output, finish
     from longtake.cli.server import connect
     from longtake.cli.short_ids import TASK, whole_ids
-    from longtake.cli.task_progress import follow, print_interrupted
-    from longtake.client import ServerUnreachable
+    from longtake.cli.task_progress import follow, interruptible
 
     check_output(output)
     with connect() as server:
         # A wrong id is refused before the waiting starts.
-        tasks = [server.client.tasks.get(task_id) for task_id in whole_ids(server.client, TASK, task_ids)]
-        try:
-            finish(server.client, follow(server.client, [task["id"] for task in tasks]), output, as_json=as_json)
-        except (KeyboardInterrupt, ServerUnreachable):
-            print_interrupted(server, [task["id"] for task in tasks])
-            raise
+        known = [server.client.tasks.get(task_id)["id"] for task_id in whole_ids(server.client, TASK, task_ids)]
+        with interruptible(server, "task", known):
+            finish(server.client, follow(server.client, known), output, as_json=as_json)
 
 
 @app.command()
