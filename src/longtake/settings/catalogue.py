@@ -29,32 +29,16 @@ class CatalogueSettings(BaseModel):
         examples=["http://127.0.0.1:8585/tmdb-images"],
     )
     tmdb_per_second: int = Field(
-        default=40,
-        ge=0,
-        le=10_000,
-        description="Requests to TMDB per second, over all machines; 0 for no limit.",
-        examples=[40],
+        default=40, ge=0, le=10_000, description="Requests to TMDB per second, over all machines; 0 for no limit."
     )
     titles_at_once: int = Field(
-        default=5,
-        ge=0,
-        le=1_000,
-        description="Titles looked up at the same time, over all machines; 0 for no limit.",
-        examples=[5],
+        default=5, ge=0, le=1_000, description="Titles looked up at the same time, over all machines; 0 for no limit."
     )
     posters_at_once: int = Field(
-        default=5,
-        ge=0,
-        le=1_000,
-        description="Posters downloaded at the same time, over all machines; 0 for no limit.",
-        examples=[5],
+        default=5, ge=0, le=1_000, description="Posters downloaded at the same time, over all machines; 0 for no limit."
     )
     poster_check_days: int = Field(
-        default=7,
-        ge=1,
-        le=36_500,
-        description="Days after which a poster's source is checked for changes.",
-        examples=[7],
+        default=7, ge=1, le=36_500, description="Days after which a poster's source is checked for changes."
     )
     bangumi_base_url: str = Field(
         min_length=1,
@@ -81,14 +65,9 @@ class CatalogueSettings(BaseModel):
         ge=0,
         le=8_760,
         description="Hours between two scheduled refreshes of Bangumi's calendar, once there are titles; 0 for none.",
-        examples=[24],
     )
     sync_minutes: int = Field(
-        default=60,
-        ge=0,
-        le=525_600,
-        description="Minutes between two scheduled syncs of the catalogue; 0 for none.",
-        examples=[60],
+        default=60, ge=0, le=525_600, description="Minutes between two scheduled syncs of the catalogue; 0 for none."
     )
 
     @field_validator("tmdb_base_url", "tmdb_images_url", "bangumi_base_url", "bangumi_images_url")

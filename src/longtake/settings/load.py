@@ -142,12 +142,19 @@ def _unknown_keys(values: Mapping[str, Any], file: Path | None) -> list[str]:
 def _problem(details: ErrorDetails, sources: Mapping[str, str]) -> str:
     name = str(details["loc"][0])
     variable = PREFIX + name.upper()
-    example = (Settings.model_fields[name].examples or [""])[0]
+    example = example_of(name)
     source = sources.get(name, ENVIRONMENT)
     shown = _shown(name, details["input"])
     if source == ENVIRONMENT:
         return f"{variable}={shown}: {_reason(details)}. Example: {variable}={example}"
     return f"{name} = {shown} in {source}: {_reason(details)}. Example: {name} = {json.dumps(example)}"
+
+
+def example_of(name: str) -> Any:
+    """Return a valid value of the setting: its default, unless another says more."""
+    field = Settings.model_fields[name]
+    value = field.examples[0] if field.examples else field.default
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _reason(details: ErrorDetails) -> str:
@@ -206,7 +213,7 @@ def describe_settings(settings: Settings) -> list[SettingRow]:
             meaning=field.description or "",
             value=_masked(getattr(settings, key)),
             source=settings.source_of(key),
-            example=str((field.examples or [""])[0]),
+            example=str(example_of(key)),
         )
         for key, field in Settings.model_fields.items()
     ]

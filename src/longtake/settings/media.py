@@ -15,14 +15,12 @@ class MediaSettings(BaseModel):
         ge=1_000,
         le=1_000_000_000,
         description="Largest reference file that you can upload, in bytes.",
-        examples=[20_000_000],
     )
     asset_bytes: int = Field(
         default=2_000_000_000,
         ge=1_000_000,
         le=100_000_000_000,
         description="Largest result that is copied to the storage, in bytes.",
-        examples=[2_000_000_000],
     )
     decoders: int = Field(
         default=0,
@@ -34,7 +32,6 @@ class MediaSettings(BaseModel):
     thumbnail_method: Literal["frames", "cloudflare"] = Field(
         default="frames",
         description="How video thumbnails are made: frames (locally), or cloudflare (Cloudflare first, else locally).",
-        examples=["frames"],
     )
     cloudflare_media_zone: str = Field(
         default="",
@@ -51,21 +48,18 @@ class MediaSettings(BaseModel):
         ge=10,
         le=604_800,
         description="Seconds that a task may wait for its provider to accept it. Then it ends and costs nothing.",
-        examples=[3600],
     )
     scenes_per_minute: int = Field(
         default=20,
         ge=1,
         le=1_000,
         description="Scene images started per minute for one provider account, over all machines.",
-        examples=[20],
     )
     scenes_at_once: int = Field(
         default=1,
         ge=1,
         le=1_000,
         description="Scene images made at the same time for one provider account, over all machines.",
-        examples=[1],
     )
     kie_api_key: SecretStr = Field(
         default=SecretStr(""),
@@ -76,7 +70,6 @@ class MediaSettings(BaseModel):
         default="https://api.kie.ai",
         min_length=1,
         description="Address of KIE's API; the sandbox has its own address for it.",
-        examples=["https://api.kie.ai"],
     )
     kie_webhook_key: SecretStr = Field(
         default=SecretStr(""),
@@ -94,7 +87,6 @@ class MediaSettings(BaseModel):
         default="https://generativelanguage.googleapis.com/v1beta",
         min_length=1,
         description="Address of Gemini's API; the sandbox has its own address for it.",
-        examples=["https://generativelanguage.googleapis.com/v1beta"],
     )
 
     @field_validator("kie_base_url", "gemini_base_url", "cloudflare_media_zone")

@@ -51,18 +51,10 @@ class PlaceSettings(BaseModel):
         examples=["true"],
     )
     database_threads: int = Field(
-        default=8,
-        ge=1,
-        le=200,
-        description="PostgreSQL connections that one process uses for transactions.",
-        examples=[8],
+        default=8, ge=1, le=200, description="PostgreSQL connections that one process uses for transactions."
     )
     database_statement_seconds: float = Field(
-        default=30.0,
-        ge=0.1,
-        le=3600,
-        description="Time limit for one database statement, in seconds.",
-        examples=[30],
+        default=30.0, ge=0.1, le=3600, description="Time limit for one database statement, in seconds."
     )
     storage_url: str = Field(
         default_factory=_default_storage_url,
@@ -91,7 +83,6 @@ class PlaceSettings(BaseModel):
         ge=0,
         le=65535,
         description="Port the server listens on; 0 picks any free port and records it in server.json.",
-        examples=[8484],
     )
     public_url: str = Field(
         default="",

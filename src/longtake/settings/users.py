@@ -48,42 +48,24 @@ class UserSettings(BaseModel):
         ge=1,
         le=1_000_000,
         description="Requests that one user may send per minute; at most a tenth of them at once.",
-        examples=[600],
     )
     failed_logins_per_minute: int = Field(
         default=60,
         ge=1,
         le=1_000_000,
         description="Refused tokens and keys that one address may send per minute; at most a tenth of them at once.",
-        examples=[60],
     )
     streams_per_user: int = Field(
-        default=20,
-        ge=1,
-        le=100_000,
-        description="Event streams that one user may have open at one server.",
-        examples=[20],
+        default=20, ge=1, le=100_000, description="Event streams that one user may have open at one server."
     )
     streams: int = Field(
-        default=5_000,
-        ge=1,
-        le=100_000,
-        description="Event streams that one server keeps open at the same time.",
-        examples=[5_000],
+        default=5_000, ge=1, le=100_000, description="Event streams that one server keeps open at the same time."
     )
     unfinished_tasks: int = Field(
-        default=1000,
-        ge=1,
-        le=1_000_000,
-        description="Unfinished tasks that one user may have.",
-        examples=[1000],
+        default=1000, ge=1, le=1_000_000, description="Unfinished tasks that one user may have."
     )
     unfinished_imports: int = Field(
-        default=1000,
-        ge=1,
-        le=1_000_000,
-        description="Unfinished imports of files that one user may have.",
-        examples=[1000],
+        default=1000, ge=1, le=1_000_000, description="Unfinished imports of files that one user may have."
     )
 
     @field_validator("secret_key", "jwt_secret")

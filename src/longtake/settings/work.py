@@ -25,23 +25,16 @@ class WorkSettings(BaseModel):
         examples=["json"],
     )
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)] = Field(
-        default="info",
-        description="Lowest level that is logged: debug, info, warning or error.",
-        examples=["debug"],
+        default="info", description="Lowest level that is logged: debug, info, warning or error.", examples=["debug"]
     )
     worker_concurrency: int = Field(
-        default=200,
-        ge=1,
-        le=10_000,
-        description="Jobs that one worker process runs at the same time.",
-        examples=[200],
+        default=200, ge=1, le=10_000, description="Jobs that one worker process runs at the same time."
     )
     poll_seconds: float = Field(
         default=1.0,
         ge=0.01,
         le=60,
         description="Longest time between two checks for due jobs, in seconds, if no wake-up arrives.",
-        examples=[1.0],
     )
     stop_grace_seconds: float = Field(
         default=20.0,
@@ -51,21 +44,18 @@ class WorkSettings(BaseModel):
             "Seconds that running jobs get to finish when a worker stops. The rest go back to the queue and keep"
             " their attempt."
         ),
-        examples=[20],
     )
     lease_seconds: float = Field(
         default=30.0,
         ge=0.2,
         le=3600,
         description="Seconds without a heartbeat after which a worker counts as dead and loses its jobs.",
-        examples=[30],
     )
     heartbeat_seconds: float = Field(
         default=10.0,
         ge=0.05,
         le=1800,
         description="Seconds between two heartbeats of a worker; must be less than half of lease_seconds.",
-        examples=[10],
     )
     internal_secret: SecretStr = Field(
         default=SecretStr(""),
@@ -78,27 +68,9 @@ class WorkSettings(BaseModel):
         description="Function that declares your own job kinds, as module:function; empty for none.",
         examples=["shop.jobs:register"],
     )
-    history_days: int = Field(
-        default=30,
-        ge=1,
-        le=36_500,
-        description="Days to keep ended jobs.",
-        examples=[30],
-    )
-    events_days: int = Field(
-        default=7,
-        ge=1,
-        le=36_500,
-        description="Days to keep events.",
-        examples=[7],
-    )
-    webhook_days: int = Field(
-        default=30,
-        ge=1,
-        le=36_500,
-        description="Days to keep webhook deliveries.",
-        examples=[30],
-    )
+    history_days: int = Field(default=30, ge=1, le=36_500, description="Days to keep ended jobs.")
+    events_days: int = Field(default=7, ge=1, le=36_500, description="Days to keep events.")
+    webhook_days: int = Field(default=30, ge=1, le=36_500, description="Days to keep webhook deliveries.")
     task_days: int = Field(
         default=0,
         ge=0,
