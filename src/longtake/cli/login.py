@@ -48,7 +48,7 @@ def logout() -> None:
 
 def _log_in(server: str | None, token: str | None) -> None:
     from longtake.cli.server import Login, connect_to, read_login, write_login
-    from longtake.settings.addresses import check_public_url
+    from longtake.settings.checks import check_public_url
 
     before = read_login()
     address = server or (before.server if before else "")

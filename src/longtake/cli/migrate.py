@@ -17,7 +17,7 @@ app = typer.Typer(help="Bring the database's tables to the version this program 
 def _checked(admin_url: str) -> str:
     from pydantic import SecretStr
 
-    from longtake.settings.addresses import check_admin_url
+    from longtake.settings.checks import check_admin_url
 
     try:
         return check_admin_url(SecretStr(admin_url)).get_secret_value()

@@ -25,7 +25,7 @@ from longtake.errors import ServerUnreachable as NoServer
 from longtake.errors import SettingsError
 from longtake.server.server_file import FILE_NAME, ServerFile, write_private_file
 from longtake.settings import Settings, load_settings
-from longtake.settings.addresses import is_loopback_name
+from longtake.settings.checks import is_loopback_name
 from longtake.settings.load import ENVIRONMENT
 from longtake.terminal.output import print_note
 

@@ -31,7 +31,7 @@ from longtake.services.accounts.authenticator import Authenticator, build_authen
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
 from longtake.services.live.routes import TRANSPORT
 from longtake.settings import Settings
-from longtake.settings.addresses import address_ranges, is_loopback_name, listed
+from longtake.settings.checks import address_ranges, is_loopback_name, listed
 
 HTTP_FAREWELL_SECONDS = 5
 BACKLOG = 1024

@@ -1,8 +1,8 @@
 """Settings for the catalogue: its sources, limits and schedules."""
 
-from pydantic import BaseModel, Field, SecretStr, field_validator
+from pydantic import BaseModel, Field, SecretStr
 
-from longtake.settings.addresses import check_public_url
+from longtake.settings.checks import ProviderUrl
 
 
 class CatalogueSettings(BaseModel):
@@ -16,14 +16,12 @@ class CatalogueSettings(BaseModel):
         ),
         examples=["your-tmdb-key"],
     )
-    tmdb_base_url: str = Field(
-        min_length=1,
+    tmdb_base_url: ProviderUrl = Field(
         default="https://api.themoviedb.org/3",
         description="Address of TMDB's API.",
         examples=["http://127.0.0.1:8585/tmdb/3"],
     )
-    tmdb_images_url: str = Field(
-        min_length=1,
+    tmdb_images_url: ProviderUrl = Field(
         default="https://image.tmdb.org",
         description="Address of TMDB's images. If an image below it is missing, other sizes are tried.",
         examples=["http://127.0.0.1:8585/tmdb-images"],
@@ -40,14 +38,12 @@ class CatalogueSettings(BaseModel):
     poster_check_days: int = Field(
         default=7, ge=1, le=36_500, description="Days after which a poster's source is checked for changes."
     )
-    bangumi_base_url: str = Field(
-        min_length=1,
+    bangumi_base_url: ProviderUrl = Field(
         default="https://api.bgm.tv",
         description="Address of Bangumi's API.",
         examples=["http://127.0.0.1:8585/bangumi"],
     )
-    bangumi_images_url: str = Field(
-        min_length=1,
+    bangumi_images_url: ProviderUrl = Field(
         default="https://lain.bgm.tv",
         description="Address of Bangumi's covers. If a cover below it is missing, other sizes are tried.",
         examples=["http://127.0.0.1:8585/bangumi-images"],
@@ -69,8 +65,3 @@ class CatalogueSettings(BaseModel):
     sync_minutes: int = Field(
         default=60, ge=0, le=525_600, description="Minutes between two scheduled syncs of the catalogue; 0 for none."
     )
-
-    @field_validator("tmdb_base_url", "tmdb_images_url", "bangumi_base_url", "bangumi_images_url")
-    @classmethod
-    def _check_address(cls, value: str) -> str:
-        return check_public_url(value)

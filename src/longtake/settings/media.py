@@ -2,9 +2,9 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, Field, SecretStr, field_validator
+from pydantic import BaseModel, Field, SecretStr
 
-from longtake.settings.addresses import check_public_url
+from longtake.settings.checks import ProviderUrl, PublicUrl
 
 
 class MediaSettings(BaseModel):
@@ -33,7 +33,7 @@ class MediaSettings(BaseModel):
         default="frames",
         description="How video thumbnails are made: frames (locally), or cloudflare (Cloudflare first, else locally).",
     )
-    cloudflare_media_zone: str = Field(
+    cloudflare_media_zone: PublicUrl = Field(
         default="",
         description="Address of a Cloudflare zone with Media Transformations, for thumbnail_method cloudflare.",
         examples=["https://media.example.com"],
@@ -66,9 +66,8 @@ class MediaSettings(BaseModel):
         description="API key for KIE; leave it empty if the key is stored encrypted or you do not use KIE.",
         examples=["a key from the provider's console"],
     )
-    kie_base_url: str = Field(
+    kie_base_url: ProviderUrl = Field(
         default="https://api.kie.ai",
-        min_length=1,
         description="Address of KIE's API; the sandbox has its own address for it.",
     )
     kie_webhook_key: SecretStr = Field(
@@ -83,13 +82,7 @@ class MediaSettings(BaseModel):
         ),
         examples=["a key from the provider's console"],
     )
-    gemini_base_url: str = Field(
+    gemini_base_url: ProviderUrl = Field(
         default="https://generativelanguage.googleapis.com/v1beta",
-        min_length=1,
         description="Address of Gemini's API; the sandbox has its own address for it.",
     )
-
-    @field_validator("kie_base_url", "gemini_base_url", "cloudflare_media_zone")
-    @classmethod
-    def _check_provider_url(cls, value: str) -> str:
-        return check_public_url(value)

@@ -5,14 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
-from longtake.settings.addresses import (
-    check_address_ranges,
-    check_admin_url,
-    check_database_url,
-    check_origins,
-    check_public_url,
-    check_storage_url,
-)
+from longtake.settings.checks import AddressRanges, AdminUrl, DatabaseUrl, Origins, PublicUrl, StorageUrl
 
 
 def _default_database_url(data: dict[str, Any]) -> str:
@@ -34,13 +27,13 @@ class PlaceSettings(BaseModel):
         description="Folder for this machine's own files: the SQLite file, server.json, lock files and secrets.",
         examples=["/var/lib/longtake"],
     )
-    database_url: str = Field(
+    database_url: DatabaseUrl = Field(
         default_factory=_default_database_url,
         description="Database to use: a SQLite file (three slashes, four for an absolute path) or PostgreSQL.",
         examples=["postgresql://longtake:password@localhost/longtake"],
         repr=False,
     )
-    admin_url: SecretStr = Field(
+    admin_url: AdminUrl = Field(
         default=SecretStr(""),
         description="Address of a PostgreSQL administrator; only `longtake migrate up` uses it. Empty for none.",
         examples=["postgresql://postgres:password@localhost/postgres"],
@@ -56,7 +49,7 @@ class PlaceSettings(BaseModel):
     database_statement_seconds: float = Field(
         default=30.0, ge=0.1, le=3600, description="Time limit for one database statement, in seconds."
     )
-    storage_url: str = Field(
+    storage_url: StorageUrl = Field(
         default_factory=_default_storage_url,
         description="Storage for objects: a folder (by default next to the SQLite file) or an S3 bucket.",
         examples=["s3://my-bucket?region=eu-central-1"],
@@ -84,19 +77,19 @@ class PlaceSettings(BaseModel):
         le=65535,
         description="Port the server listens on; 0 picks any free port and records it in server.json.",
     )
-    public_url: str = Field(
+    public_url: PublicUrl = Field(
         default="",
         description="Public address of this server, used in links and callbacks. If empty, the server uses its own.",
         examples=["https://media.example.com"],
     )
-    allowed_origins: str = Field(
+    allowed_origins: Origins = Field(
         default="",
         description=(
             "Origins whose pages may use this server from a browser, separated by commas. If empty, only its own."
         ),
         examples=["https://shop.example.com,http://localhost:5173"],
     )
-    allow_addresses: str = Field(
+    allow_addresses: AddressRanges = Field(
         default="",
         description=(
             "Private addresses that outgoing requests may reach, including users' webhooks: ranges or loopback,"
@@ -104,14 +97,14 @@ class PlaceSettings(BaseModel):
         ),
         examples=["127.0.0.1/32,::1/128"],
     )
-    trusted_proxies: str = Field(
+    trusted_proxies: AddressRanges = Field(
         default="",
         description=(
             "Proxies whose X-Forwarded-For is trusted: ranges or loopback, separated by commas. If empty, none."
         ),
         examples=["10.0.0.0/8"],
     )
-    server: str = Field(
+    server: PublicUrl = Field(
         default="",
         description=(
             "Server for commands such as `generate`, `tasks` and `assets`. If empty, the one you are logged in to,"
@@ -129,33 +122,3 @@ class PlaceSettings(BaseModel):
     @classmethod
     def _expand_home(cls, value: Path) -> Path:
         return value.expanduser()
-
-    @field_validator("database_url")
-    @classmethod
-    def _check_database_url(cls, value: str) -> str:
-        return check_database_url(value)
-
-    @field_validator("admin_url")
-    @classmethod
-    def _check_admin_url(cls, value: SecretStr) -> SecretStr:
-        return check_admin_url(value)
-
-    @field_validator("storage_url")
-    @classmethod
-    def _check_storage_url(cls, value: str) -> str:
-        return check_storage_url(value)
-
-    @field_validator("public_url", "server")
-    @classmethod
-    def _check_public_url(cls, value: str) -> str:
-        return check_public_url(value)
-
-    @field_validator("allowed_origins")
-    @classmethod
-    def _check_allowed_origins(cls, value: str) -> str:
-        return check_origins(value)
-
-    @field_validator("allow_addresses", "trusted_proxies")
-    @classmethod
-    def _check_address_ranges(cls, value: str) -> str:
-        return check_address_ranges(value)

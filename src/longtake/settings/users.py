@@ -2,18 +2,18 @@
 
 from pydantic import BaseModel, Field, SecretStr, ValidationInfo, field_validator
 
-from longtake.settings.secrets import check_key_set, check_master_keys, check_secret
+from longtake.settings.checks import KeySet, MasterKeys, Secret
 
 
 class UserSettings(BaseModel):
     """Settings for authentication and for the limits of each user."""
 
-    secret_key: SecretStr = Field(
+    secret_key: Secret = Field(
         default=SecretStr(""),
         description="Secret that protects tokens, links and stored secrets. If empty, secret.key in data_dir applies.",
         examples=["write-at-least-32-random-characters-here"],
     )
-    master_key: SecretStr = Field(
+    master_key: MasterKeys = Field(
         default=SecretStr(""),
         description=(
             "Key for stored secrets, if not secret_key. With several, separated by commas, the first encrypts and all"
@@ -21,12 +21,12 @@ class UserSettings(BaseModel):
         ),
         examples=["write-at-least-32-random-characters-here"],
     )
-    jwt_secret: SecretStr = Field(
+    jwt_secret: Secret = Field(
         default=SecretStr(""),
         description="Secret that signs users' tokens (HS256), shared with their issuer. If empty, this machine's own.",
         examples=["write-at-least-32-random-characters-here"],
     )
-    jwt_jwks: str = Field(
+    jwt_jwks: KeySet = Field(
         default="",
         description=(
             "Public keys for users' tokens (RS256, ES256): the https address or the file of a JSON Web Key Set."
@@ -68,20 +68,10 @@ class UserSettings(BaseModel):
         default=1000, ge=1, le=1_000_000, description="Unfinished imports of files that one user may have."
     )
 
-    @field_validator("secret_key", "jwt_secret")
-    @classmethod
-    def _check_secret(cls, value: SecretStr) -> SecretStr:
-        return check_secret(value)
-
-    @field_validator("master_key")
-    @classmethod
-    def _check_master_key(cls, value: SecretStr) -> SecretStr:
-        return check_master_keys(value)
-
     @field_validator("jwt_jwks")
     @classmethod
     def _check_jwt_jwks(cls, value: str, info: ValidationInfo) -> str:
         secret = info.data.get("jwt_secret")
         if value and secret is not None and secret.get_secret_value():
             raise ValueError("cannot be used together with jwt_secret; configure only one of them")
-        return check_key_set(value)
+        return value

@@ -4,10 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, SecretStr, ValidationInfo, field_validator
 
-from longtake.settings.secrets import check_secret
+from longtake.settings.checks import InternalSecret
 
-#: Enough for a shared secret that attackers can only try over the network.
-INTERNAL_SECRET_CHARACTERS = 16
 #: Seconds after stop_grace_seconds to write outcomes and sign off. Then the process ends, even without a database.
 FAREWELL_SECONDS = 10.0
 
@@ -57,7 +55,7 @@ class WorkSettings(BaseModel):
         le=1800,
         description="Seconds between two heartbeats of a worker; must be less than half of lease_seconds.",
     )
-    internal_secret: SecretStr = Field(
+    internal_secret: InternalSecret = Field(
         default=SecretStr(""),
         description="Secret for POST /v1/internal/process, which runs queued jobs. If empty, the route does not exist.",
         examples=["write-at-least-16-random-characters-here"],
@@ -78,11 +76,6 @@ class WorkSettings(BaseModel):
         description="Days to keep ended tasks with their messages, results and files; 0 keeps them forever.",
         examples=[365],
     )
-
-    @field_validator("internal_secret")
-    @classmethod
-    def _check_internal_secret(cls, value: SecretStr) -> SecretStr:
-        return check_secret(value, INTERNAL_SECRET_CHARACTERS)
 
     @field_validator("heartbeat_seconds")
     @classmethod

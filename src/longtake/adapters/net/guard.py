@@ -14,7 +14,7 @@ from aiohttp import TCPConnector, ThreadedResolver
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from longtake.errors import AddressRefused, HostUnresolved
-from longtake.settings.addresses import LOOPBACK
+from longtake.settings.checks import LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from longtake.errors import SecretFileUnusable
-from longtake.settings.secrets import LEAST_CHARACTERS
+from longtake.settings.checks import LEAST_CHARACTERS
 
 if TYPE_CHECKING:
     from longtake.settings import Settings

@@ -24,7 +24,7 @@ from longtake.engine.queries import plain
 from longtake.engine.tables import metadata
 from longtake.errors import LongtakeError, NotFound, VaultKeyWrong
 from longtake.services.vault.root_secret import RootSecret, derive_key
-from longtake.settings.secrets import master_keys
+from longtake.settings.checks import master_keys
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,10 +1,12 @@
-"""Checks of addresses: databases, storage, servers, origins and ranges. Messages never repeat a password."""
+"""Checks of addresses and secrets, and the types of settings that have them. Messages never repeat a secret."""
 
 import ipaddress
 import re
+from functools import partial
+from typing import Annotated
 from urllib.parse import SplitResult, urlsplit
 
-from pydantic import SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 
 #: Stands for 127.0.0.0/8 and ::1 in a list of address ranges.
 LOOPBACK = "loopback"
@@ -14,6 +16,11 @@ _ORIGIN = re.compile(
     r"(?P<scheme>https?)://(?P<host>[a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(?::(?P<port>[1-9]\d{0,4}))?/?"
 )
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+
+#: Enough for HS256 and AES-256, if each character is random.
+LEAST_CHARACTERS = 32
+#: Enough for a shared secret that attackers can only try over the network.
+INTERNAL_SECRET_CHARACTERS = 16
 
 
 def check_database_url(url: str) -> str:
@@ -151,3 +158,58 @@ def _has_valid_authority(parts: SplitResult) -> bool:
     # libpq accepts several hosts (`one:5432,two:5432`); an empty host is the local socket.
     hosts = parts.netloc.rpartition("@")[2]
     return all(re.fullmatch(r"(?:\[[0-9A-Fa-f:.%]+\]|[^:@\[\]]*)(?::\d{0,5})?", host) for host in hosts.split(","))
+
+
+def check_secret(value: SecretStr, least: int) -> SecretStr:
+    """Return the secret without surrounding space, or raise ValueError if it is too short."""
+    secret = value.get_secret_value().strip()
+    if secret and len(secret) < least:
+        raise ValueError(f"must have at least {least} characters")
+    return SecretStr(secret)
+
+
+def check_master_keys(value: SecretStr) -> SecretStr:
+    """Return the keys, comma-separated, or raise ValueError if one is too short or given twice."""
+    keys = master_keys(value)
+    if any(len(key) < LEAST_CHARACTERS for key in keys):
+        raise ValueError(f"must contain keys of at least {LEAST_CHARACTERS} characters each, separated by commas")
+    if len(set(keys)) != len(keys):
+        raise ValueError("contains the same key twice")
+    return SecretStr(",".join(keys))
+
+
+def master_keys(value: SecretStr) -> list[str]:
+    """Split the comma-separated setting into its keys."""
+    return [key.strip() for key in value.get_secret_value().split(",") if key.strip()]
+
+
+def check_key_set(value: str) -> str:
+    """Return the address or path of a key set, or raise ValueError with the reason."""
+    if "://" not in value:
+        return value
+    try:
+        parts = urlsplit(value)
+        host = parts.hostname or ""
+        _port = parts.port
+    except ValueError:
+        raise ValueError("is not a valid URL") from None
+    if parts.scheme not in {"https", "http"} or not host:
+        raise ValueError("must be an https:// address or a file path")
+    if parts.scheme == "http" and not is_loopback_name(host):
+        raise ValueError("must use https, because anyone who changes the keys on the network can log in as any user")
+    if "@" in parts.netloc:
+        raise ValueError("must not contain a user name or password")
+    return value
+
+
+DatabaseUrl = Annotated[str, AfterValidator(check_database_url)]
+AdminUrl = Annotated[SecretStr, AfterValidator(check_admin_url)]
+StorageUrl = Annotated[str, AfterValidator(check_storage_url)]
+PublicUrl = Annotated[str, AfterValidator(check_public_url)]
+ProviderUrl = Annotated[str, Field(min_length=1), AfterValidator(check_public_url)]
+Origins = Annotated[str, AfterValidator(check_origins)]
+AddressRanges = Annotated[str, AfterValidator(check_address_ranges)]
+KeySet = Annotated[str, AfterValidator(check_key_set)]
+Secret = Annotated[SecretStr, AfterValidator(partial(check_secret, least=LEAST_CHARACTERS))]
+InternalSecret = Annotated[SecretStr, AfterValidator(partial(check_secret, least=INTERNAL_SECRET_CHARACTERS))]
+MasterKeys = Annotated[SecretStr, AfterValidator(check_master_keys)]
