@@ -38,7 +38,7 @@ async def measure_all(url: str, folder: str) -> dict[str, dict[str, Any]]:
         known = await database.read(find_known)
         questions = of_lists(known) | of_routes(known) | of_the_program(application, known)
         measured = {name: await measure_one(database, one) for name, one in questions.items()}
-        await application.capabilities.close()
+        await application.close()
     finally:
         database.close()
     return measured

@@ -67,7 +67,7 @@ async def write_all(
         for start, chunk in chunks(remote_ids):
             delays = [first + spread * (start + number) / len(remote_ids) for number in range(len(chunk))]
             await database.run(write_tasks, engine, chunk, delays, start)
-        await application.capabilities.close()
+        await application.close()
     finally:
         database.close()
 

@@ -104,8 +104,9 @@ def of_the_program(application: "Application", known: Known) -> dict[str, Questi
     from longtake.capabilities.generation.watch import _ended
     from longtake.capabilities.generation.watch import _unfinished as watched
     from longtake.http.idempotency import forget_old_keys
+    from longtake.services.models import OfferedModels
 
-    engine, providers = application.engine, application.capabilities.providers
+    engine, providers = application.engine, application.context.providers
     ids = [task.id for task in known.unfinished]
     return {
         "queue of a lane": Question(read_queues, (["kie.submit"],)),
@@ -114,7 +115,7 @@ def of_the_program(application: "Application", known: Known) -> dict[str, Questi
         "tasks watched by a new stream": Question(watched, ([HEAVY],)),
         "ends of 50 awaited tasks": Question(_ended, (ids,)),
         "number running at a provider": Question(_running, (("kie", "kie_veo"),)),
-        "durations of all models": Question(_read, (sorted(application.capabilities.models),)),
+        "durations of all models": Question(_read, (sorted(application.context.get(OfferedModels).models),)),
         "figures, all": Question(generation_figures, (24.0,)),
         "figures: ended in a day": Question(read_ended, (24.0,)),
         "figures: polls of running tasks": Question(_poll_delay),

@@ -18,7 +18,7 @@ def _src(*folders: str) -> tuple[str, ...]:
 
 
 ENGINE = _src("engine/", "db/")
-SERVICE = _src("server/", "http/", "settings/")
+SERVICE = _src("capability.py", "server/", "http/", "settings/")
 MEDIA = _src("capabilities/media/", "services/assets/", "adapters/storage/", "adapters/decoder/")
 SANDBOX = ("src/longtake_sandbox/",)
 
@@ -67,7 +67,10 @@ PROOFS = (
         150,
         (
             *ENGINE,
-            *_src("capabilities/generation/", "services/credits/", "services/provider_calls/", "adapters/providers/"),
+            *_src(
+                *("capabilities/generation/", "services/models/", "services/credits/", "services/provider_calls/"),
+                "adapters/providers/",
+            ),
         ),
     ),
     Proof(

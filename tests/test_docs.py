@@ -160,8 +160,7 @@ def test_every_code_in_the_source_is_explained() -> None:
 def test_every_route_is_explained(database: Database) -> None:
     application = Application(Settings(), database)
     stage = serving(application.build())
-    capabilities = application.capabilities
-    api = create_api(replace(stage, capabilities=capabilities.routers(capabilities.generation(stage.engine))))
+    api = create_api(replace(stage, capabilities=application.routers()))
     routes = {"GET /openapi.json"}
     paths = api.openapi()["paths"]
     routes |= {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}

@@ -16,7 +16,9 @@ from longtake.server.open_database import LOCATIONS
 from longtake.server.routes import Readiness
 from longtake.server.web import Serving
 from longtake.services.accounts.authenticator import Authenticator, RateLimits
+from longtake.services.accounts.deletion import AccountDeletion
 from longtake.services.accounts.own_tokens import ExpectedClaims
+from longtake.services.accounts.routes import build_routes
 from longtake.services.accounts.tokens import SharedSecret, Tokens
 from longtake.services.vault.vault import Vault
 
@@ -65,6 +67,7 @@ def serving(engine: Engine, accounts: Authenticator | None = None, vault: Vault 
         token="server-token",
         accounts=accounts or authenticator(engine),
         vault=vault or Vault(lambda: [b"k" * 32]),
+        capabilities=[build_routes(engine, AccountDeletion(engine.database, tuple))],
     )
 
 

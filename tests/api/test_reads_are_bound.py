@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake import open_database
+from longtake.capabilities.catalogue.service import Catalogue
 from longtake.clock import SystemClock
 from longtake.server.application import Application
 from longtake.server.web import create_api
@@ -56,10 +57,7 @@ class Bound:
         self.database = database
         self.application = Application(settings, database)
         self.engine = self.application.build()
-        capabilities = self.application.capabilities
-        self.api = create_api(
-            replace(serving(self.engine), capabilities=capabilities.routers(capabilities.generation(self.engine)))
-        )
+        self.api = create_api(replace(serving(self.engine), capabilities=self.application.routers()))
         self.document = self.api.openapi()
         self.token = signed(claims(SystemClock(), sub="bob"))
         self.unbound: set[str] = set()
@@ -105,7 +103,7 @@ class Bound:
         run = await self.ask("POST", "/v1/runs", {"scenes": [{"prompt": "a fox"}] * 3, "advance": True})
         made = {"run_id": run, "conversation_id": conversation, "task_id": task, "asset_id": asset, "key_id": key}
         made |= {"webhook_id": webhook, "delivery_id": delivery}
-        title = await self.application.capabilities.catalogue.catalogue(self.engine).add({"title_english": "Fox"})
+        title = await Catalogue.of(self.application.context, self.engine).add({"title_english": "Fox"})
         return {name: answer.json["id"] for name, answer in made.items()} | {"title_id": title[1].id}
 
     def example(self, operation: dict[str, Any]) -> Any:
@@ -121,7 +119,7 @@ async def bound(postgresql_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     opened = Bound(database, tmp_path, monkeypatch)
     await opened.start()
     yield opened
-    await opened.application.capabilities.close()
+    await opened.application.close()
     database.close()
 
 

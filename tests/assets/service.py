@@ -16,6 +16,7 @@ from longtake.capabilities.media.imports import Imports
 from longtake.capabilities.media.mirror import MIRROR_LANE, Mirror
 from longtake.capabilities.media.references import References
 from longtake.capabilities.media.routes import Media, build_routes
+from longtake.capability import AssetOwner
 from longtake.clock import SystemClock
 from longtake.server.web import create_web
 from longtake.services.assets import AssetLinks, NewAsset, find_assets, keep_bytes, register_asset
@@ -62,7 +63,7 @@ class Service:
         self.engine = Engine(database, [mirror.kind()], [MIRROR_LANE])
         self.references = References(database, storage)
         self.imports = Imports(database, HttpClient(), most_unfinished=5)
-        self.links = AssetLinks(storage, SECRET, "", self.clock)
+        self.links = AssetLinks(storage, lambda: SECRET, "", self.clock)
         self.url = ""
         self._client: aiohttp.ClientSession | None = None
 
@@ -79,7 +80,7 @@ class Service:
             self.links,
             self.imports,
             self.references,
-            lambda _tx, _user, _asset: None,
+            AssetOwner(),
             REFERENCE_BYTES,
         )
         routes = build_routes(media)

@@ -14,8 +14,8 @@ from sqlalchemy import insert, select
 from longtake import Engine
 from longtake.adapters.net import HttpClient
 from longtake.capabilities.media.mirror import MIRROR_LANE, Mirror
-from longtake.capabilities.media.sources import FreshSource
 from longtake.capabilities.media.stuck_copies import SWEEP, StuckCopies
+from longtake.capability import AssetOwner, FreshSource, OwnedAsset
 from longtake.db.dialects import NOW, seconds_until
 from longtake.engine.control import hurry
 from longtake.engine.schedules import run_schedule
@@ -79,22 +79,27 @@ def status(
 
 
 @dataclass
-class Provider:
+class Provider(AssetOwner):
     """Says what the test tells it to say about results."""
 
     headers: Mapping[str, str] = field(default_factory=dict)
     answers: list[FreshSource | LongtakeError | None] = field(default_factory=list)
     asked: int = 0
+    losses: list[str] = field(default_factory=list)
 
-    async def download_headers(self, _asset: Asset) -> Mapping[str, str]:
+    async def download_headers(self, _asset: OwnedAsset) -> Mapping[str, str]:
         return self.headers
 
-    async def fresh(self, _asset: Asset) -> FreshSource | None:
+    async def fresh_source(self, _asset: OwnedAsset) -> FreshSource | None:
         self.asked += 1
         answer = self.answers.pop(0) if self.answers else None
         if isinstance(answer, LongtakeError):
             raise answer
         return answer
+
+    def lost(self, tx: Transaction, asset: OwnedAsset) -> None:
+        self.losses.append(asset.id)
+        tx.execute(insert(events).values(type="test.lost", subject=asset.id, at=NOW))
 
 
 class Stage:
@@ -107,24 +112,18 @@ class Stage:
         self.storage = storage
         self.client = HttpClient(allowed_addresses=["loopback"])
         self.provider = Provider()
-        self.lost: list[str] = []
         self.source = Source()
         self.mirror = Mirror(
             database,
             storage,
             self.client,
             most_bytes=most_bytes,
-            sources=self.provider,
-            on_lost=self._on_lost,
+            owner=self.provider,
             random_source=random.Random(1),
         )
         self.kind = self.mirror.kind()
         sweeping = StuckCopies(database)
         self.engine = Engine(database, [self.kind, sweeping.kind(), *kinds], [MIRROR_LANE], [sweeping.schedule()])
-
-    def _on_lost(self, tx: Transaction, asset: Asset) -> None:
-        self.lost.append(asset.id)
-        tx.execute(insert(events).values(type="test.lost", subject=asset.id, at=NOW))
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Stage]:

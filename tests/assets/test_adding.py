@@ -21,6 +21,7 @@ from longtake.capabilities.media.mirror import MIRROR_LANE, Mirror
 from longtake.capabilities.media.references import References
 from longtake.capabilities.media.routes import Media, build_routes
 from longtake.capabilities.media.thumbnails import THUMBNAIL_LANE
+from longtake.capability import AssetOwner
 from longtake.clock import SystemClock
 from longtake.engine.kinds import JobKind
 from longtake.engine.outcomes import Done
@@ -56,7 +57,7 @@ class Service:
         self.engine = Engine(database, [mirror, thumbnail], [MIRROR_LANE, THUMBNAIL_LANE])
         self.storage = storage
         self.imports = Imports(database, HttpClient(), MOST)
-        self.links = AssetLinks(storage, SECRET, "", SystemClock())
+        self.links = AssetLinks(storage, lambda: SECRET, "", SystemClock())
         self.url = ""
         self._client: aiohttp.ClientSession | None = None
 
@@ -72,7 +73,7 @@ class Service:
             self.links,
             self.imports,
             References(self.database, self.storage),
-            lambda _tx, _user, _asset: None,
+            AssetOwner(),
             100_000,
         )
         routes = build_routes(media)

@@ -13,6 +13,7 @@ from longtake.adapters.storage.s3 import S3Storage
 from longtake.adapters.storage.s3_address import parse_s3_url
 from longtake.capabilities.media.mirror import MIRROR_LANE
 from longtake.capabilities.media.removal import ObjectRemoval, delete_asset
+from longtake.capability import AssetOwner
 from longtake.clock import new_id
 from longtake.engine.tables import events, jobs
 from longtake.errors import NotFound, StateConflict
@@ -226,11 +227,12 @@ async def test_users_delete_what_they_brought_and_nothing_else(local_removal: Re
     result = await removal.keep(role="result", task_id=new_id())
     reference = await removal.keep(role="reference")
 
-    def refuse(_tx: Transaction, _user: str, asset_id: str) -> None:
-        raise StateConflict(f"{asset_id} is used.")
+    class Refusing(AssetOwner):
+        def require_unused(self, _tx: Transaction, _user: str, asset_id: str) -> None:
+            raise StateConflict(f"{asset_id} is used.")
 
     async def delete(asset_id: str) -> None:
-        await removal.database.run(delete_asset, removal.engine, USER, asset_id, refuse)
+        await removal.database.run(delete_asset, removal.engine, USER, asset_id, Refusing())
 
     await delete(mine)
     for missing in (mine, others, new_id()):

@@ -51,7 +51,7 @@ async def test_a_result_is_copied_whole_with_its_checksum(
         assert asset.mirrored_at is not None
         assert await stage.events(asset_id) == ["asset.stored"]
         assert await stage.alerts() == []
-        assert stage.lost == []
+        assert stage.provider.losses == []
 
 
 async def test_the_copy_is_enqueued_first_of_all_and_once(stage: Stage) -> None:
@@ -127,7 +127,7 @@ async def test_f46_an_endless_file_is_cut_off_and_given_up(database: Database, f
         assert isinstance(outcome, Fail)
         assert (await stage.asset(asset_id)).mirror_state == "failed"
         assert [alert["code"] for alert in await stage.alerts()] == ["RESULT_NOT_SAVED"]
-        assert stage.lost == [asset_id]
+        assert stage.provider.losses == [asset_id]
         assert await keys_in(folder_storage, "results") == []
 
 
@@ -219,7 +219,7 @@ async def test_the_first_copy_wins_whatever_a_later_try_comes_to(stage: Stage) -
         await stage.database.run(settle_alone, late)
     assert await stage.asset(asset_id) == before
     assert await stage.events(asset_id) == ["asset.stored"]
-    assert (stage.lost, await stage.alerts()) == ([], [])
+    assert (stage.provider.losses, await stage.alerts()) == ([], [])
 
 
 async def test_the_copy_of_an_asset_that_was_deleted_is_no_longer_wanted(stage: Stage) -> None:
@@ -280,7 +280,7 @@ async def test_a_copy_that_an_operator_cancels_is_failed_and_not_lost(stage: Sta
 
     await stage.database.run(request_cancel, stage.engine, await stage.database.read(only_job))
     assert (await stage.asset(asset_id)).mirror_state == "failed"
-    assert stage.lost == []
+    assert stage.provider.losses == []
 
 
 async def test_a_mirror_that_kills_its_workers_is_failed_told_and_not_lost(stage: Stage) -> None:
@@ -289,7 +289,7 @@ async def test_a_mirror_that_kills_its_workers_is_failed_told_and_not_lost(stage
     assert await stage.settle(job, Fail("CRASHED", "its worker died"))
     assert (await stage.asset(asset_id)).mirror_state == "failed"
     assert [alert["subject"] for alert in await stage.alerts()] == [asset_id]
-    assert stage.lost == []
+    assert stage.provider.losses == []
 
 
 @pytest.mark.parametrize("code", [500, 503, 429, 302])

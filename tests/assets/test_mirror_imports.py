@@ -145,4 +145,4 @@ async def test_v3_a_result_whose_second_copy_fails_keeps_the_first_and_is_not_lo
     assert isinstance(await stage.try_once(), Fail)
     asset = await stage.asset(asset_id)
     assert (asset.mirror_state, asset.key, asset.checksum) == ("failed", before.key, before.checksum)
-    assert stage.lost == []
+    assert stage.provider.losses == []

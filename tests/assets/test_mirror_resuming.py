@@ -12,7 +12,7 @@ from aiohttp import web
 
 from longtake import Done, Retry
 from longtake.capabilities.media import copier
-from longtake.capabilities.media.sources import FreshSource
+from longtake.capability import FreshSource
 from tests.assets.stage import MP4, Stage
 from tests.storages import keys_in
 

@@ -16,7 +16,7 @@ from longtake.capabilities.media.mirror_retry import (
     seconds_for_try,
     wait_before_next_try,
 )
-from longtake.capabilities.media.sources import FreshSource
+from longtake.capability import FreshSource
 from longtake.errors import ProviderUnavailable
 from longtake.services.assets import retry_mirror
 from tests.assets.stage import PNG, Stage, status
@@ -71,7 +71,7 @@ async def test_g5_tries_are_repeated_and_the_fourth_failure_is_critical(stage: S
     assert isinstance(await stage.try_once(), Done)
     assert await stage.alerts() == []
     assert (await stage.asset(asset_id)).mirror_state == "completed"
-    assert stage.lost == []
+    assert stage.provider.losses == []
 
 
 async def test_f44_a_source_that_has_ended_is_replaced_by_a_fresh_one_at_once(stage: Stage) -> None:
@@ -132,14 +132,14 @@ async def test_f41_a_file_that_never_comes_is_looked_for_until_its_source_ends_a
         tries += 1
         waited += (wait := await stage.wait_of(asset_id))
         assert (await stage.asset(asset_id)).mirror_state == "pending"
-        assert stage.lost == []
+        assert stage.provider.losses == []
         clock.advance(wait)
     assert isinstance(outcome, Fail)
     assert outcome.code == "SOURCE_GONE"
     assert 600 <= waited <= 610
     assert tries >= 5
     assert (await stage.asset(asset_id)).mirror_state == "expired"
-    assert stage.lost == [asset_id]
+    assert stage.provider.losses == [asset_id]
     assert await stage.events(asset_id) == ["asset.expired", "test.lost"]
     assert [alert["code"] for alert in await stage.alerts()] == ["RESULT_NOT_SAVED"]
 
@@ -153,7 +153,7 @@ async def test_a_provider_that_gives_new_addresses_of_nothing_is_not_asked_for_e
         clock.advance(await stage.wait_of(asset_id))
     assert stage.provider.asked == 5
     assert (await stage.asset(asset_id)).mirror_state == "expired"
-    assert stage.lost == [asset_id]
+    assert stage.provider.losses == [asset_id]
 
 
 async def test_a_provider_that_cannot_be_asked_is_asked_again_for_a_day(stage: Stage, clock: StoppedClock) -> None:
@@ -168,7 +168,7 @@ async def test_a_provider_that_cannot_be_asked_is_asked_again_for_a_day(stage: S
     clock.advance(86_400)
     assert isinstance(await stage.try_once(), Fail)
     assert (await stage.asset(asset_id)).mirror_state == "expired"
-    assert stage.lost == [asset_id]
+    assert stage.provider.losses == [asset_id]
 
 
 async def test_f31_trouble_with_our_own_storage_is_not_held_against_the_source(

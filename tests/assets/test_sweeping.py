@@ -173,7 +173,7 @@ async def test_a_result_that_is_stuck_is_tried_again_at_once_and_never_given_up_
         assert (asset.mirror_state, asset.mirror_attempts) == ("pending", number)
         assert await stage.wait_of(asset_id) == 0.0
         assert len(await stage.alerts()) == (number >= 4)
-    assert stage.lost == []
+    assert stage.provider.losses == []
     stage.source.files["/result.png"] = PNG
     assert isinstance(await stage.try_once(), Done)
 

@@ -14,6 +14,7 @@ from PIL import Image
 from sqlalchemy import Float, literal, select, text, update
 
 from longtake.capabilities.catalogue.poster_urls import poster_hash
+from longtake.capabilities.catalogue.service import Catalogue
 from longtake.capabilities.catalogue.tables import KINDS, posters
 from longtake.db.dialects import later, seconds_until
 from longtake.engine.control import pause_kind
@@ -78,9 +79,8 @@ class CatalogueStudio(Studio):
         self, database: Database, clock: StoppedClock, sandbox: SandboxProcess, folder: Path, **settings: Any
     ) -> None:
         super().__init__(database, clock, sandbox, folder, **(sandbox_settings(sandbox) | settings))
-        self.parts = self.capabilities.catalogue
-        self.catalogue = self.parts.catalogue(self.engine)
-        self.storage = self.capabilities.storage
+        self.catalogue = Catalogue.of(self.context, self.engine)
+        self.storage = self.context.storage
 
     # -- titles --------------------------------------------------------------------------------------------------
 

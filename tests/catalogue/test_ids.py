@@ -180,7 +180,7 @@ async def test_f48_a_key_that_was_revoked_pauses_the_lane_and_alerts_and_another
         asked = len(studio.asked("discover"))
         assert asked == 1
     async with open_studio(tmdb_api_key="another-key") as studio:
-        await studio.database.run(try_lanes_again, studio.capabilities.asked, {LANE})
+        await studio.database.run(try_lanes_again, ["tmdb"], {LANE})
         assert not (await studio.lane(LANE)).paused
         assert ("PROVIDER_UNAUTHORIZED", "open") not in await studio.alerts()
         await studio.work(rounds=120)

@@ -285,11 +285,11 @@ async def test_m5_of_one_picture_there_is_one_job_at_a_time(studio: CatalogueStu
 
 async def test_m5_lanes_allow_five_titles_and_five_posters_at_once_unless_told_otherwise(open_studio: Open) -> None:
     async with open_studio() as studio:
-        lanes = {lane.name: lane for lane in studio.parts.lanes()}
+        lanes = {lane.name: lane for lane in studio.application.lanes}
         assert (lanes["tmdb"].max_running, lanes["tmdb"].rate) == (5, (40, 1.0))
         assert lanes["catalogue.posters"].max_running == 5
     async with open_studio(posters_at_once=0, titles_at_once=7, tmdb_per_second=0) as studio:
-        lanes = {lane.name: lane for lane in studio.parts.lanes()}
+        lanes = {lane.name: lane for lane in studio.application.lanes}
         assert (lanes["tmdb"].max_running, lanes["tmdb"].rate) == (7, None)
         assert lanes["catalogue.posters"].max_running is None
 

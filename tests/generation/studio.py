@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select, text
 
+from longtake.capabilities.generation.service import Generation
 from longtake.capabilities.generation.tables import Task, submissions, task_from, tasks
 from longtake.capabilities.generation.validation import check_request
 from longtake.engine.lane_store import set_lane
@@ -19,6 +20,7 @@ from longtake.engine.schedules import fire_due
 from longtake.http.idempotency import keyed
 from longtake.server.application import Application
 from longtake.services.credits import balance, grant
+from longtake.services.live.feed import Feed
 from longtake.settings import Settings
 from tests.engine.stage import claim, finish, hire
 
@@ -56,8 +58,9 @@ class Studio:
         self.settings = Settings(**(usual | settings))
         self.application = Application(self.settings, database, clock=clock, source=random.Random(1))
         self.engine = self.application.build()
-        self.capabilities = self.application.capabilities
-        self.generation = self.capabilities.generation(self.engine)
+        self.context = self.application.context
+        self.generation = Generation.of(self.context, self.engine)
+        self.watch, self.feed = self.generation.views.watch, self.context.get(Feed)
         self.worker = ""
 
     async def start(self) -> None:
@@ -68,7 +71,7 @@ class Studio:
         await self.grant(USER, CREDITS)
 
     async def close(self) -> None:
-        await self.capabilities.close()
+        await self.application.close()
 
     def _open_lanes(self, tx: Transaction) -> None:
         """Limits are tested elsewhere; here every due job is claimed at once."""

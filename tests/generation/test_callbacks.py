@@ -187,7 +187,7 @@ async def test_a_callback_before_the_answer_has_the_task_asked_about_at_once(
     studio: Studio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task_id, prompt = await studio.submit("a fox faster than its answer"), "a fox faster than its answer"
-    provider = studio.capabilities.providers["kie"]
+    provider = studio.context.providers["kie"]
     submit: Callable[[Any], Any] = provider.submit
 
     async def answer_late(request: Any) -> Any:
@@ -213,7 +213,7 @@ async def test_f50_an_early_callback_with_another_id_hurries_nothing(studio: Stu
 async def test_a_callback_at_the_very_moment_of_the_acceptance_is_not_missed(studio: Studio, first: str) -> None:
     """Neither transaction sees what the other has not committed: one must wait for the other."""
     task_id, remote, job, outcome = await accepted_submit(studio, "a fox of that very moment")
-    provider = studio.capabilities.providers["kie"]
+    provider = studio.context.providers["kie"]
     written, may_commit = threading.Event(), threading.Event()
 
     def hint(tx: Transaction) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake.capabilities.generation.account_removal import begin_deletion
 from longtake.capabilities.generation.removal import Retention, delete_conversation, delete_task, require_unused
 from longtake.capabilities.generation.tasks import NewTask, create_task
 from longtake.capabilities.generation.validation import check_request
@@ -16,6 +15,7 @@ from longtake.capabilities.media.references import References
 from longtake.clock import new_id
 from longtake.errors import NotFound, StateConflict
 from longtake.services.accounts.api_keys import create_key, make_key
+from longtake.services.accounts.deletion import AccountDeletion
 from longtake.services.conversations.store import create_conversation
 from longtake.services.credits import audit
 from longtake.services.webhooks.endpoints import NewEndpoint, create_endpoint
@@ -51,7 +51,7 @@ async def conversation_of(studio: Studio, user: str = USER) -> str:
 
 async def objects(studio: Studio) -> list[str]:
     folders = ("results", "references", "thumbnails", "previews")
-    return [key for folder in folders for key in await keys_in(studio.capabilities.storage, folder)]
+    return [key for folder in folders for key in await keys_in(studio.context.storage, folder)]
 
 
 async def count(studio: Studio, table: str, user: str = USER) -> int:
@@ -168,7 +168,7 @@ async def test_of_two_who_delete_the_same_one_does(studio: Studio) -> None:
 
 
 async def reference(studio: Studio, user: str = USER) -> str:
-    references = References(studio.database, studio.capabilities.storage)
+    references = References(studio.database, studio.context.storage)
     return (await references.add(user, picture(), "image/png")).id
 
 
@@ -204,12 +204,12 @@ async def test_x6_an_account_goes_with_everything_and_the_ledger_stays(studio: S
     before = {user: [await count(studio, one, user) for one in OWN] for user in (USER, BOB)}
     assert 0 not in before[USER]
     transfers = await count(studio, "credit_transfers")
-    await studio.database.run(begin_deletion, studio.engine, USER)
+    await studio.database.run(studio.context.get(AccountDeletion).begin, studio.engine, USER)
     assert [await count(studio, one) for one in OWN[4:]] == [0, 0, 0]
     # Whoever comes back begins anew.
     studio.clock.advance(1)
     later = await conversation_of(studio)
-    while "generation.delete_account" in await studio.jobs() or "assets.delete" in await studio.jobs():
+    while "accounts.delete" in await studio.jobs() or "assets.delete" in await studio.jobs():
         await studio.step()
     assert [await count(studio, one) for one in OWN] == [0, 0, 1, 0, 0, 0, 0]
     assert await studio.sql("SELECT CAST(id AS text) FROM conversations WHERE user_id = :user", user=USER) == [(later,)]
@@ -226,8 +226,8 @@ async def test_a_kill_in_the_middle_of_deleting_an_account_only_delays_it(studio
     await furnish(studio, USER)
     for _ in range(2):
         # Twice is as good as once.
-        await studio.database.run(begin_deletion, studio.engine, USER)
-    leaving = [job for job in await studio.claim() if job.kind == "generation.delete_account"]
+        await studio.database.run(studio.context.get(AccountDeletion).begin, studio.engine, USER)
+    leaving = [job for job in await studio.claim() if job.kind == "accounts.delete"]
     for job in leaving:
         # Its worker dies before it can say that it is done.
         await studio.engine.kinds[job.kind].handler(job)

@@ -184,4 +184,4 @@ async def test_a_task_that_waits_for_its_submit_is_not_missed(studio: Studio) ->
     await studio.database.run(pause_lane, "kie.submit", "for the test")
     await studio.submit()
     studio.clock.advance(1_000)
-    assert await studio.database.read(read_unpolled, studio.capabilities.providers) is None
+    assert await studio.database.read(read_unpolled, studio.context.providers) is None

@@ -40,7 +40,7 @@ async def test_f6_an_answer_that_comes_after_it_was_given_up_for_lost_is_used(
 ) -> None:
     task_id = await studio.submit("a fox of a worker that stood still")
     job = await claimed_submit(studio)
-    provider = studio.capabilities.providers["kie"]
+    provider = studio.context.providers["kie"]
     submit: Callable[[Any], Any] = provider.submit
 
     async def answer_late(request: Any) -> Any:
@@ -110,7 +110,7 @@ async def test_a_database_that_is_away_when_references_are_read_does_not_fail_th
 async def test_a_lost_task_is_found_again_though_its_model_is_no_longer_offered(studio: Studio) -> None:
     task_id, remote = await lost_submit(studio, "a fox of an old model")
     before = (await studio.task(task_id)).deadline_at
-    del studio.capabilities.models["nano-banana"]
+    del studio.generation.offered.models["nano-banana"]
     await call_back(studio, task_id, remote)
     await studio.step()
     task = await studio.task(task_id)

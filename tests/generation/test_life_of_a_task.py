@@ -70,7 +70,7 @@ async def test_bytes_are_in_storage_before_the_task_is_completed(studio: Studio)
     await studio.follow(task_id)
     [(key, state, size)] = await studio.sql("SELECT key, mirror_state, size FROM assets")
     assert state == "completed"
-    body = await studio.capabilities.storage.get(key, 50_000_000)
+    body = await studio.context.storage.get(key, 50_000_000)
     assert len(body) == size
     assert body.startswith((b"\x89PNG", b"\xff\xd8"))
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake.capabilities.generation.models import Model, Parameter, load_models
 from longtake.errors import SettingsError
+from longtake.services.models import Model, Parameter, load_models
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -268,7 +268,7 @@ async def test_a_task_the_provider_does_not_know_is_asked_about_twice_and_failed
 
 
 async def test_as_many_as_the_provider_runs_at_once_and_no_more(studio: Studio) -> None:
-    provider = studio.capabilities.providers["kie"]
+    provider = studio.context.providers["kie"]
     object.__setattr__(provider, "running_limit", 2)
     task_ids = [await studio.submit(f"fox {number} [never]") for number in range(3)]
     await studio.step()

@@ -109,9 +109,9 @@ async def test_watching_does_not_shorten_the_wait_after_a_not_found(studio: Stud
     studio.clock.advance(40)
     await studio.step()
     assert len(studio.sandbox.calls(route="query")) == 1
-    studio.generation.watch.touch(task_id, "image")
+    studio.watch.touch(task_id, "image")
     studio.clock.advance(3)
-    await studio.generation.watch.round()
+    await studio.watch.round()
     await studio.step()
     assert (await studio.task(task_id)).status == "running"
     assert len(studio.sandbox.calls(route="query")) == 1
@@ -122,4 +122,4 @@ async def test_watching_does_not_shorten_the_wait_after_a_not_found(studio: Stud
 
 async def test_many_who_ask_for_the_models_at_once_all_get_them(studio: Studio) -> None:
     answers = await asyncio.gather(*[studio.generation.models() for _ in range(3)])
-    assert [len(one) for one in answers] == [len(studio.capabilities.models)] * 3
+    assert [len(one) for one in answers] == [len(studio.generation.offered.models)] * 3

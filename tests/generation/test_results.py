@@ -10,6 +10,7 @@ from PIL import Image
 
 from longtake.capabilities.media.references import References
 from longtake.errors import PublicAddressMissing, StateConflict
+from longtake.services.assets import AssetLinks
 from tests.generation.studio import CREDITS, USER
 from tests.generation.test_life_of_a_task import everything_adds_up
 
@@ -72,7 +73,7 @@ def picture() -> bytes:
 
 
 async def test_x5_a_reference_is_handed_over_as_bytes_where_the_provider_takes_them(studio: Studio) -> None:
-    references = References(studio.database, studio.capabilities.storage)
+    references = References(studio.database, studio.context.storage)
     asset = await references.add(USER, picture(), "image/png")
     task = await studio.follow(await studio.submit(model="gemini-flash-image", references=[asset.id]))
     assert task.status == "completed"
@@ -80,18 +81,18 @@ async def test_x5_a_reference_is_handed_over_as_bytes_where_the_provider_takes_t
 
 
 async def test_x5_a_reference_is_handed_over_as_an_address_that_the_provider_fetches(studio: Studio) -> None:
-    references = References(studio.database, studio.capabilities.storage)
+    references = References(studio.database, studio.context.storage)
     asset = await references.add(USER, picture(), "image/png")
     await studio.submit("a fox like this one", model="nano-banana-edit", references=[asset.id])
     await studio.step()
     [call] = studio.sandbox.calls(route="submit")
     assert call["status"] == 200
-    sent = studio.capabilities.links().url
+    sent = studio.context.get(AssetLinks).url
     assert (await sent(asset) or "").startswith("http://127.0.0.1:9/v1/assets/")
 
 
 async def test_x5_without_a_public_address_such_a_reference_is_refused_before_anything_is_held(studio: Studio) -> None:
-    references = References(studio.database, studio.capabilities.storage)
+    references = References(studio.database, studio.context.storage)
     asset = await references.add(USER, picture(), "image/png")
     cancelled = await studio.submit(model="nano-banana-edit", references=[asset.id])
     await studio.generation.cancel(USER, cancelled)

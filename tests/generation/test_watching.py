@@ -22,8 +22,8 @@ async def polls(studio: Studio, seconds: int, *, watched: bool) -> int:
     for _ in range(seconds):
         studio.clock.advance(1)
         if watched:
-            studio.generation.watch.touch(task["id"], task["type"])
-        await studio.generation.watch.round()
+            studio.watch.touch(task["id"], task["type"])
+        await studio.watch.round()
         await studio.step()
     return len(studio.sandbox.calls(route="query")) - before
 
@@ -47,26 +47,26 @@ async def polls_without_a_look(studio: Studio, seconds: int) -> int:
     before = len(studio.sandbox.calls(route="query"))
     for _ in range(seconds):
         studio.clock.advance(1)
-        await studio.generation.watch.round()
+        await studio.watch.round()
         await studio.step()
     return len(studio.sandbox.calls(route="query")) - before
 
 
 async def test_whoever_waits_hears_of_the_end_in_the_round_after_it(studio: Studio) -> None:
     task_id = await studio.submit()
-    waiting = asyncio.create_task(studio.generation.watch.ended(task_id, "image", 60))
+    waiting = asyncio.create_task(studio.watch.ended(task_id, "image", 60))
     await asyncio.sleep(0)
-    await studio.generation.watch.round()
+    await studio.watch.round()
     assert not waiting.done()
     await studio.follow(task_id)
-    await studio.generation.watch.round()
+    await studio.watch.round()
     assert await asyncio.wait_for(waiting, PATIENCE_SECONDS)
 
 
 async def test_a_signal_wakes_the_rounds(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("longtake.capabilities.generation.watch.ROUND_SECONDS", 3_600.0)
     task_id = await studio.submit()
-    async with studio.generation.watch.running():
+    async with studio.watch.running():
         waiting = asyncio.create_task(studio.generation.show(USER, task_id, 60))
         await studio.follow(task_id)
         shown = await asyncio.wait_for(waiting, PATIENCE_SECONDS)
@@ -75,7 +75,7 @@ async def test_a_signal_wakes_the_rounds(studio: Studio, monkeypatch: pytest.Mon
 
 async def test_very_many_may_be_watched_and_awaited_at_once(studio: Studio) -> None:
     """More than a statement can have parameters."""
-    watch = studio.generation.watch
+    watch = studio.watch
     task_id = await studio.submit("a fox among many [never]")
     await studio.step()
     many = [*(new_id() for _ in range(66_000)), task_id]

@@ -20,8 +20,8 @@ async def polls(studio: Studio, seconds: int) -> int:
     before = len(studio.sandbox.calls(route="query"))
     for _ in range(seconds):
         studio.clock.advance(1)
-        await studio.capabilities.feed.round()
-        await studio.generation.watch.round()
+        await studio.feed.round()
+        await studio.watch.round()
         await studio.step()
     return len(studio.sandbox.calls(route="query")) - before
 
@@ -32,16 +32,16 @@ async def test_tasks_of_a_user_with_an_open_stream_are_asked_about_every_few_sec
 ) -> None:
     await studio.submit("a fox [never]", model=model)
     await studio.step()
-    reader = await studio.capabilities.feed.join(USER, TypeFilter())
+    reader = await studio.feed.join(USER, TypeFilter())
     assert abs(await polls(studio, 30) - expected) <= 1
-    studio.capabilities.feed.leave(reader)
+    studio.feed.leave(reader)
     assert await polls(studio, 60) <= 4
 
 
 async def test_a_task_that_begins_while_the_stream_is_open_is_watched_and_forgotten_when_it_ends(
     studio: Studio,
 ) -> None:
-    feed, watch = studio.capabilities.feed, studio.generation.watch
+    feed, watch = studio.feed, studio.watch
     reader = await feed.join(USER, TypeFilter())
     await watch.round()
     task_id = await studio.submit("a fox [never]")
@@ -59,7 +59,7 @@ async def test_of_many_tasks_the_others_are_watched_when_the_first_have_ended(
     studio: Studio, monkeypatch: pytest.MonkeyPatch, before: bool
 ) -> None:
     monkeypatch.setattr(watch_module, "MOST_OF_A_USER", 2)
-    feed, watch = studio.capabilities.feed, studio.generation.watch
+    feed, watch = studio.feed, studio.watch
     tasks = {await studio.submit("a fox [never]") for _ in range(3 if before else 0)}
     reader = await feed.join(USER, TypeFilter())
     await watch.round()
@@ -80,15 +80,15 @@ async def test_of_many_tasks_the_others_are_watched_when_the_first_have_ended(
 async def test_a_stream_of_somebody_else_changes_nothing(studio: Studio) -> None:
     await studio.submit("a fox [never]")
     await studio.step()
-    reader = await studio.capabilities.feed.join("eve", TypeFilter())
+    reader = await studio.feed.join("eve", TypeFilter())
     assert await polls(studio, 60) <= 3
-    studio.capabilities.feed.leave(reader)
+    studio.feed.leave(reader)
 
 
 async def test_a_task_that_ends_while_the_tasks_are_being_looked_for_is_not_kept(
     studio: Studio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    feed, watch = studio.capabilities.feed, studio.generation.watch
+    feed, watch = studio.feed, studio.watch
     task_id = await studio.submit("a fox [never]")
     reader = await feed.join(USER, TypeFilter())
     read = studio.database.read
@@ -112,7 +112,7 @@ async def test_a_task_that_ends_while_the_tasks_are_being_looked_for_is_not_kept
 async def test_the_tasks_are_looked_for_once_and_nobody_listens_without_streams(
     studio: Studio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    feed, watch = studio.capabilities.feed, studio.generation.watch
+    feed, watch = studio.feed, studio.watch
     asked = []
     read = studio.database.read
 

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from longtake.capabilities.scenes.runs import check_run
+from longtake.capabilities.scenes.service import Scenes
 from longtake.capabilities.scenes.tables import IMAGE
 from longtake.engine.lane_store import lane_view, set_lane
 from longtake.engine.lanes import Lane
@@ -31,7 +32,7 @@ class SceneStudio(Studio):
 
     def __init__(self, database: Database, clock: StoppedClock, sandbox: SandboxProcess, folder: Path) -> None:
         super().__init__(database, clock, sandbox, folder)
-        self.scenes = self.capabilities.scenes(self.generation)
+        self.scenes = Scenes.of(self.context, self.engine)
 
     async def make(self, count: int = 3, *, advance: bool = False, user: str = USER, **wanted: Any) -> str:
         """Make a run; return its id."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake.capabilities.generation.account_removal import begin_deletion
 from longtake.errors import InsufficientCredits, NotFound, StateConflict
+from longtake.services.accounts.deletion import AccountDeletion
 from tests.engine.stage import finish
 from tests.generation.studio import CREDITS
 from tests.scenes.stage import MODEL, PRICE
@@ -69,7 +69,7 @@ async def test_events_tell_the_story_and_the_end_is_told_once(studio: SceneStudi
 
 
 async def test_where_the_time_went_is_kept(studio: SceneStudio, monkeypatch: pytest.MonkeyPatch) -> None:
-    provider, storage = studio.capabilities.providers["gemini_image"], studio.capabilities.storage
+    provider, storage = studio.context.providers["gemini_image"], studio.context.storage
     submit, put = provider.submit, storage.put
 
     async def submit_slowly(*arguments: Any) -> Any:
@@ -206,7 +206,7 @@ async def test_whoever_leaves_leaves_no_run_behind(studio: SceneStudio) -> None:
     await studio.make(3, advance=True)
     await studio.grant("bob", 100)
     bobs = await studio.make(3, user="bob")
-    await studio.database.run(begin_deletion, studio.engine, "ada")
+    await studio.database.run(studio.context.get(AccountDeletion).begin, studio.engine, "ada")
     studio.clock.advance(1)
     while await studio.jobs():
         await studio.step()

@@ -193,7 +193,7 @@ async def test_what_an_operator_paused_is_told_without_their_words(studio: Scene
 
 async def test_a_provider_that_is_too_slow_costs_a_try(studio: SceneStudio) -> None:
     impatient = ImageMaker(
-        studio.database, studio.capabilities.providers, studio.capabilities.scene_models, studio.capabilities.storage,
+        studio.database, studio.context.providers, studio.scenes.models, studio.context.storage,
         Breaker(), studio.clock, random.Random(1), provider_seconds=0.2,
     )  # fmt: skip
     run_id = await studio.make(prompts=["one", "two [seconds=30]", "three"], advance=True)

@@ -63,7 +63,7 @@ class ServerThread(threading.Thread):
             server.require_keys_for_open_address(self._settings)
             with (
                 server.listen(self._settings.host, self._settings.port) as listener,
-                opened(self._settings, "longtake serve") as application,
+                opened(self._settings, "longtake serve", server._url(self._settings.host, listener)) as application,
                 asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
             ):
                 runner.run(server._serve(application, listener, with_worker=self._with_worker))

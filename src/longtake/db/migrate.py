@@ -28,7 +28,7 @@ from longtake.db.urls import is_sqlite, postgresql_url, sqlite_path
 from longtake.errors import RightsMissing, SchemaMismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from sqlalchemy import Connection
 
@@ -172,14 +172,23 @@ def known_migrations(locations: Sequence[str]) -> list[Migration]:
     ]
 
 
+def with_migrations(packages: Iterable[str]) -> list[str]:
+    """Return those of the packages that are locations."""
+    return [one for one in packages if _place(one).is_dir()]
+
+
 def _folder(location: str) -> Path:
-    """Return where a package's migrations are, without importing more of it than the package at the top."""
-    top, *rest = location.split(".")
-    spec = importlib.util.find_spec(top)
-    folder = Path(*((spec and spec.submodule_search_locations) or [])[:1], *rest, "migrations")
+    folder = _place(location)
     if not folder.is_dir():
         raise LookupError(f"The package {location} has no folder of migrations.")
     return folder
+
+
+def _place(package: str) -> Path:
+    """Return where a package's migrations would be, without importing more of it than the package at the top."""
+    top, *rest = package.split(".")
+    spec = importlib.util.find_spec(top)
+    return Path(*((spec and spec.submodule_search_locations) or [])[:1], *rest, "migrations")
 
 
 def _label(name: str) -> str:

@@ -7,14 +7,24 @@ kinds in a function that ``longtake serve --app module:function`` calls::
         application.add(kinds=[JobKind("shop.receipt", send_receipt)], lanes=[Lane("mail", max_running=5)])
 """
 
+from __future__ import annotations
+
 import contextlib
 import importlib
+import os
 import random
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from longtake.capabilities.media.store import save_public_prefix
+from longtake.adapters.decoder.pool import DecoderPool
+from longtake.adapters.net import HttpClient
+from longtake.adapters.providers.registry import build_providers
+from longtake.adapters.providers.trouble import Breaker
+from longtake.adapters.storage import open_storage
+from longtake.capabilities.generation.service import TaskViews
+from longtake.capability import Capability, Context
 from longtake.clock import Clock, SystemClock
 from longtake.db import Database, Transaction
 from longtake.engine.engine import Engine
@@ -25,12 +35,15 @@ from longtake.engine.prune import prune_kind, prune_schedule
 from longtake.engine.schedules import Schedule
 from longtake.engine.worker import Worker
 from longtake.errors import InvalidApplication
-from longtake.server.capabilities import Capabilities
+from longtake.server.capabilities import CAPABILITIES, add_capabilities, build_routers
 from longtake.services.alerts import Severity, raise_alert
 from longtake.services.provider_calls.lanes import try_lanes_again
 from longtake.services.vault.root_secret import RootSecret
 from longtake.services.vault.vault import KeySource, Vault
 from longtake.settings import Settings
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
 
 Register = Callable[["Application"], None]
 
@@ -45,6 +58,8 @@ class Application:
         *,
         clock: Clock | None = None,
         source: random.Random | None = None,
+        own_url: str = "",
+        capabilities: Iterable[str] = CAPABILITIES,
     ) -> None:
         self.settings = settings
         self.database = database
@@ -57,20 +72,25 @@ class Application:
         self.schedules: list[Schedule] = []
         self._engine: Engine | None = None
         self.clock = clock or SystemClock()
-        self.capabilities = Capabilities(
-            settings,
-            database,
-            self.keys,
-            lambda: self.root_secret.derive("links"),
-            self.clock,
-            source or random.Random(),
-            self.vault,
+        http = HttpClient(allowed_addresses=settings.allow_addresses.split(","))
+        self.context = Context(
+            settings=settings,
+            database=database,
+            clock=self.clock,
+            random=source or random.Random(),
+            http=http,
+            storage=open_storage(settings),
+            decoders=DecoderPool(settings.decoders or os.cpu_count() or 1),
+            providers=build_providers(settings, http, self.keys, self.clock),
+            breaker=Breaker(),
+            key_of=self.keys,
+            secret=self.root_secret.derive,
+            own_url=own_url,
+            capabilities=[Capability(offers=[self.vault])],
         )
-        self.add(
-            kinds=self.capabilities.kinds(),
-            lanes=self.capabilities.lanes(),
-            schedules=self.capabilities.schedules(),
-        )
+        add_capabilities(self.context, capabilities)
+        for one in self.context.capabilities:
+            self.add(kinds=one.kinds, lanes=one.lanes, schedules=one.schedules)
         self.add(
             kinds=[prune_kind(database, history_days=settings.history_days, events_days=settings.events_days)],
             schedules=[prune_schedule()],
@@ -115,17 +135,50 @@ class Application:
     async def ready(self) -> AsyncIterator[None]:
         """Open what handlers and routes need, such as keys, storage and connections; close it at the end."""
         try:
-            await self.capabilities.storage.check()
+            await self.context.storage.check()
             await self._try_lanes_again()
-            await self.database.run(save_public_prefix, self.settings.public_url)
+            for one in self.context.every(lambda one: one.on_start):
+                await self.database.run(one)
             async with self.keys.kept_fresh():
                 yield
         finally:
-            await self.capabilities.close()
+            await self.close()
+
+    async def close(self) -> None:
+        """Close connections and decoders."""
+        await self.context.decoders.close()
+        await self.context.http.close()
+        await self.context.storage.close()
 
     async def _try_lanes_again(self) -> None:
-        lanes = frozenset(lane.name for lane in self.capabilities.keyed_lanes())
-        await self.database.run(try_lanes_again, self.capabilities.asked, lanes)
+        keyed = self.context.every(lambda one: list(one.keyed_lanes.items()))
+        lanes = frozenset(lane.name for _provider, lanes in keyed for lane in lanes)
+        await self.database.run(try_lanes_again, [provider for provider, _lanes in keyed], lanes)
+
+    def routers(self) -> list[APIRouter]:
+        """Return the routes of all capabilities, and those that are about all of them."""
+        # A worker has no routes, and starts without the web framework.
+        from longtake.server import drain_routes, snapshot  # noqa: PLC0415
+
+        routers = build_routers(self.context, self.engine)
+        settings = self.settings
+        processing = drain_routes.Processing(
+            self.engine,
+            settings.internal_secret,
+            self.beside_worker,
+            settings.lease_seconds,
+            settings.worker_concurrency,
+        )
+        shown = snapshot.build_routes(self.database, self.context.get(TaskViews))
+        return [*routers, shown, drain_routes.build_routes(processing)]
+
+    @contextlib.asynccontextmanager
+    async def beside_worker(self) -> AsyncIterator[None]:
+        """Run what capabilities run beside a worker."""
+        async with contextlib.AsyncExitStack() as stack:
+            for one in self.context.every(lambda one: one.beside_worker):
+                await stack.enter_async_context(one(self.engine))
+            yield
 
     def worker(self) -> Worker:
         """Return a worker with this process's settings."""

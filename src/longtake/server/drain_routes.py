@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -17,7 +18,7 @@ from longtake.errors import InternalSecretRefused, NotFound, TooManyProcessings
 from longtake.http.problem_schema import BODY, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.services.accounts.authenticator import Authenticator
-from longtake.services.webhooks.dispatcher import Dispatcher, has_news
+from longtake.services.webhooks.dispatcher import has_news
 
 log = structlog.get_logger(__name__)
 
@@ -66,7 +67,7 @@ class Processing:
 
     engine: Engine
     secret: SecretStr
-    dispatcher: Callable[[], Dispatcher]
+    beside_worker: Callable[[], AbstractAsyncContextManager[None]]
     lease_seconds: float
     concurrency: int
     #: How many requests process now.
@@ -89,7 +90,7 @@ class Processing:
             raise TooManyProcessings(message, retry_after=RETRY_SECONDS)
         self.under_way += 1
         try:
-            async with self.dispatcher().running():
+            async with self.beside_worker():
                 return await drain(
                     self.engine,
                     seconds,

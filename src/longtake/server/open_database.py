@@ -9,28 +9,23 @@ import sqlalchemy.exc
 import structlog
 
 from longtake.db import Database, open_database
-from longtake.db.migrate import MigrationStatus, migrate_up, migration_status, require_current_schema
+from longtake.db.migrate import (
+    MigrationStatus,
+    migrate_up,
+    migration_status,
+    require_current_schema,
+    with_migrations,
+)
 from longtake.db.ownership import CANNOT_USE_HINT, COMMAND, MIGRATION, PATIENCE_SECONDS, PAUSE_SECONDS, FileOwnership
 from longtake.db.urls import is_sqlite, sqlite_path
 from longtake.errors import DatabaseOwned, DatabaseUnavailable, RightsMissing, RoleTooPowerful
 from longtake.redaction import redact_text
+from longtake.server.capabilities import CAPABILITIES
 from longtake.settings import Settings
 
 R = TypeVar("R")
 #: The packages that bring tables: a later one may need an earlier one's.
-LOCATIONS = (
-    "longtake.engine",
-    "longtake.http",
-    "longtake.services",
-    "longtake.services.credits",
-    "longtake.services.conversations",
-    "longtake.services.assets",
-    "longtake.services.webhooks",
-    "longtake.capabilities.generation",
-    "longtake.capabilities.media",
-    "longtake.capabilities.scenes",
-    "longtake.capabilities.catalogue",
-)
+LOCATIONS = ("longtake.engine", "longtake.http", "longtake.services", *with_migrations(CAPABILITIES))
 log = structlog.get_logger(__name__)
 
 

@@ -60,12 +60,12 @@ def run_worker(settings: Settings) -> None:
 
 
 @contextlib.contextmanager
-def opened(settings: Settings, owner: str) -> Iterator[Application]:
+def opened(settings: Settings, owner: str, own_url: str = "") -> Iterator[Application]:
     """Open the database and declare everything, including what `--app` names."""
     register = find_register(settings.app)
     database = open_for_service(settings, owner)
     try:
-        application = Application(settings, database)
+        application = Application(settings, database, own_url=own_url)
         application.build(register)
         # Before anything is done: with a wrong key nothing may be written or sent.
         database.run_blocking(application.vault.check)
@@ -114,6 +114,5 @@ async def until_stopped(stop: StopSignal, *parts: asyncio.Task[None]) -> None:
 async def _work(application: Application) -> None:
     with StopSignal() as stop:
         await application.engine.start()
-        dispatching = application.capabilities.dispatcher(application.engine).running()
-        async with application.ready(), dispatching, working(application.worker()) as task:
+        async with application.ready(), application.beside_worker(), working(application.worker()) as task:
             await until_stopped(stop, task)

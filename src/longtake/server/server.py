@@ -16,7 +16,6 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from longtake.adapters.net import HttpClient
-from longtake.capabilities.generation.service import Generation
 from longtake.db import Database
 from longtake.engine.worker import Worker
 from longtake.errors import AddressRefused, AuthenticationRequired, CannotListen, LongtakeError, NetError
@@ -48,7 +47,10 @@ def run_server(settings: Settings, *, with_worker: bool = True) -> None:
     configure_logs(settings.log_format, settings.log_level)
     require_keys_for_open_address(settings)
     # The port first: a taken one is then a clear answer and not half a start.
-    with listen(settings.host, settings.port) as listener, opened(settings, "longtake serve") as application:
+    with (
+        listen(settings.host, settings.port) as listener,
+        opened(settings, "longtake serve", _url(settings.host, listener)) as application,
+    ):
         run_event_loop(_serve(application, listener, with_worker=with_worker))
 
 
@@ -80,8 +82,8 @@ def listen(host: str, port: int) -> Iterator[socket.socket]:
 
 
 async def _serve(application: Application, listener: socket.socket, *, with_worker: bool) -> None:
-    folder = application.settings.data_dir
-    server = ServerFile(_url(application.settings.host, listener), secrets.token_urlsafe(32), os.getpid())
+    context, folder = application.context, application.settings.data_dir
+    server = ServerFile(context.own_url, secrets.token_urlsafe(32), os.getpid())
     with StopSignal() as stop:
         await application.engine.start()
         worker = application.worker() if with_worker else None
@@ -89,20 +91,18 @@ async def _serve(application: Application, listener: socket.socket, *, with_work
             # Ended in the opposite order: the server still answers while the worker stops.
             await stack.enter_async_context(application.ready())
             accounts = await _accounts(application)
-            generation = application.capabilities.generation(application.engine, server.url)
-            feed = application.capabilities.feed
-            await stack.enter_async_context(feed.running())
-            await stack.enter_async_context(generation.watch.running())
-            web = _web(application, generation, server, accounts, _worker_state(worker, stop))
+            for running in context.every(lambda one: one.beside_server):
+                await stack.enter_async_context(running())
+            web = _web(application, server, accounts, _worker_state(worker, stop))
             parts = [await stack.enter_async_context(_answering(web, listener))]
-            # Before HTTP stops, which would wait for streams that never end by themselves.
-            stack.callback(feed.stop)
+            for end in context.every(lambda one: one.on_stop):
+                stack.callback(end)
             write_server_file(folder, server)
             stack.callback(remove_server_file, folder, server)
             log.info("server started", action="start", url=server.url, database=application.database.dialect)
             stack.enter_context(_checking_public_address(application))
             if worker is not None:
-                await stack.enter_async_context(application.capabilities.dispatcher(application.engine).running())
+                await stack.enter_async_context(application.beside_worker())
                 parts.append(await stack.enter_async_context(working(worker)))
             await until_stopped(stop, *parts)
 
@@ -113,7 +113,7 @@ async def _accounts(application: Application) -> Authenticator:
         application.settings,
         application.database,
         own_secret=lambda: application.root_secret.derive("tokens"),
-        client=application.capabilities.client,
+        client=application.context.http,
         clock=application.clock,
     )
     await authenticator.start()
@@ -127,7 +127,7 @@ def _checking_public_address(application: Application) -> Iterator[None]:
     if not public_url:
         yield
         return
-    check = check_public_address(application.capabilities.client, application.database, public_url)
+    check = check_public_address(application.context.http, application.database, public_url)
     task = asyncio.create_task(check)
     try:
         yield
@@ -170,7 +170,6 @@ def _worker_state(worker: Worker | None, stop: StopSignal) -> Callable[[], str]:
 
 def _web(
     application: Application,
-    generation: Generation,
     server: ServerFile,
     accounts: Authenticator,
     worker_state: Callable[[], str],
@@ -182,7 +181,7 @@ def _web(
         token=server.token,
         accounts=accounts,
         vault=application.vault,
-        capabilities=application.capabilities.routers(generation),
+        capabilities=application.routers(),
     )
     hosts = [settings.host, urlsplit(settings.public_url).hostname or settings.host]
     return uvicorn.Config(

@@ -12,10 +12,10 @@ from fastapi import APIRouter, Depends, Response
 from sqlalchemy import select
 
 from longtake.capabilities.generation.queries import PENDING_LIMIT, TaskFilter, list_tasks, unfinished_tasks
-from longtake.capabilities.generation.service import Generation
+from longtake.capabilities.generation.service import TaskViews
 from longtake.capabilities.generation.tables import Task
 from longtake.clock import iso_timestamp
-from longtake.db import Transaction
+from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW
 from longtake.http.paging import Cursor, write_cursor
 from longtake.http.problem_schema import CALLER, problems
@@ -69,7 +69,7 @@ def take_snapshot(tx: Transaction, user_id: str) -> Snapshot:
     )
 
 
-def build_routes(generation: Generation) -> APIRouter:
+def build_routes(database: Database, views: TaskViews) -> APIRouter:
     """Return the route of the snapshot."""
     router = APIRouter(prefix="/v1", tags=["live"])
     answers: dict[int | str, dict[str, Any]] = {200: {"model": SnapshotAnswer}, **problems(*CALLER)}
@@ -78,24 +78,24 @@ def build_routes(generation: Generation) -> APIRouter:
     async def snapshot(caller: Annotated[Caller, Depends(current_caller)]) -> Response:
         """Unfinished and recent tasks, conversations, unread and credits of one moment. Scope `read`."""
         caller.require("read")
-        begun = await generation.database.read(begin)
-        found = await generation.database.read(take_snapshot, caller.user_id, as_user=caller.user_id)
-        shown = await show_snapshot(generation, found, begun, caller.user_id)
+        begun = await database.read(begin)
+        found = await database.read(take_snapshot, caller.user_id, as_user=caller.user_id)
+        shown = await show_snapshot(views, found, begun, caller.user_id)
         return Response(orjson.dumps(shown), media_type="application/json")
 
     return router
 
 
-async def show_snapshot(generation: Generation, found: Snapshot, begun: Beginning, user_id: str) -> dict[str, Any]:
+async def show_snapshot(views: TaskViews, found: Snapshot, begun: Beginning, user_id: str) -> dict[str, Any]:
     """Return a snapshot as callers see it. Looking counts as watching."""
     following = found.more_conversations
     return {
         "cursor": begun.cursor,
         "at": iso_timestamp(begun.at),
         "user_id": user_id,
-        "tasks": await generation.show_with(found.unfinished[:PENDING_LIMIT], {}),
+        "tasks": await views.show(found.unfinished[:PENDING_LIMIT], {}),
         "tasks_more": len(found.unfinished) > PENDING_LIMIT,
-        "recent": await generation.show_with(found.recent, found.results),
+        "recent": await views.show(found.recent, found.results),
         "conversations": [ConversationView.model_validate(one).model_dump(mode="json") for one in found.conversations],
         "conversations_next": None if following is None else write_cursor(following),
         "unread": found.unread,

@@ -12,7 +12,6 @@ from longtake.http.problem_schema import install_openapi
 from longtake.http.problems import install_handlers
 from longtake.server.middleware import Frame
 from longtake.server.routes import Readiness, build_routes
-from longtake.services.accounts import routes as account_routes
 from longtake.services.accounts.authenticator import Authenticator
 from longtake.services.accounts.current_caller import current_caller
 from longtake.services.vault.vault import Vault
@@ -40,7 +39,7 @@ def create_api(serving: Serving) -> FastAPI:
     app.state.accounts = serving.accounts
     app.state.before_body = current_caller
     own = build_routes(serving.engine, serving.readiness, serving.token, serving.vault)
-    for router in (own, account_routes.build_routes(serving.engine.database), *serving.capabilities):
+    for router in (own, *serving.capabilities):
         # Not included: that would build every route a second time, and match every request twice.
         app.router.routes.extend(router.routes)
     install_handlers(app)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ def build_providers(
     return {provider.name: provider for provider in providers}
 
 
-def lanes_of(providers: dict[str, Provider]) -> list[Lane]:
+def lanes_of(providers: Mapping[str, Provider]) -> list[Lane]:
     """Return the lanes of the providers, once each."""
     lanes = {lane.name: lane for one in providers.values() for lane in (one.submit_lane, one.query_lane)}
     return list(lanes.values())

@@ -23,15 +23,12 @@ from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind, Settlement
-from longtake.engine.lanes import Lane
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
 from longtake.engine.schedules import Schedule
 from longtake.errors import PosterPathInvalid
 from longtake.plain_text import clean_plain_text
 from longtake.services.provider_calls.lanes import act_on_trouble
 
-#: Bangumi documents no limit; this is far below what a browser does.
-LANE = Lane("bangumi", max_running=2, rate=(4, 1.0))
 #: The argument of a requested refresh, which runs even while there are no titles.
 BY_HAND = "by_hand"
 

@@ -35,7 +35,9 @@ from longtake.capabilities.catalogue.schemas import (
     TitleView,
 )
 from longtake.capabilities.catalogue.service import Catalogue, ImportResult
+from longtake.capability import Context
 from longtake.db import Database
+from longtake.engine.engine import Engine
 from longtake.errors import LongtakeError, NotFound
 from longtake.http.file_responses import FILE_ANSWERS, ServedFile, send_file
 from longtake.http.problem_schema import BODY, CALLER, problems
@@ -54,6 +56,11 @@ CurrentCaller = Annotated[Caller, Depends(current_caller)]
 TITLE_ERRORS = ("TITLE_INVALID", "TEXT_INVALID", "POSTER_PATH_INVALID")
 #: The body of a request without one.
 EMPTY_MATCH = MatchBody()
+
+
+def routers(context: Context, engine: Engine) -> list[APIRouter]:
+    """Return the routes of this process."""
+    return [build_routes(Catalogue.of(context, engine)), build_poster_routes(context.database, context.storage)]
 
 
 def build_routes(catalogue: Catalogue) -> APIRouter:

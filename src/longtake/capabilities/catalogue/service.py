@@ -12,6 +12,7 @@ from typing import Any
 
 from longtake.adapters.providers.tmdb import Tmdb
 from longtake.capabilities.catalogue.calendar import BY_HAND
+from longtake.capabilities.catalogue.context import CatalogueContext
 from longtake.capabilities.catalogue.matches import choose_show, forget_show
 from longtake.capabilities.catalogue.new_titles import NewTitle, check_title
 from longtake.capabilities.catalogue.poster_urls import PosterHosts
@@ -28,6 +29,7 @@ from longtake.capabilities.catalogue.removal import remove_title
 from longtake.capabilities.catalogue.schemas import show_status, show_title
 from longtake.capabilities.catalogue.tables import CALENDAR, KINDS
 from longtake.capabilities.catalogue.titles import WrittenTitle, request_sync, write_titles
+from longtake.capability import Context
 from longtake.db import Database, Transaction
 from longtake.engine.control import pause_kind
 from longtake.engine.engine import Engine
@@ -53,6 +55,12 @@ class Catalogue:
     engine: Engine
     tmdb: Tmdb
     hosts: PosterHosts
+
+    @classmethod
+    def of(cls, context: Context, engine: Engine) -> Catalogue:
+        """Return the one of this process."""
+        jobs = context.get(CatalogueContext)
+        return cls(context.database, engine, jobs.tmdb, jobs.hosts)
 
     # -- titles --------------------------------------------------------------------------------------------------
 

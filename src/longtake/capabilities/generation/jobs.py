@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
@@ -14,9 +14,9 @@ from sqlalchemy import Row, bindparam, select, update
 from longtake.adapters.providers.provider import Provider
 from longtake.adapters.providers.trouble import Breaker, Trouble, trouble_words, wait_out
 from longtake.adapters.storage import Storage
-from longtake.capabilities.generation.models import Model
 from longtake.capabilities.generation.tables import UNFINISHED, tasks
 from longtake.capabilities.generation.tasks import Started, Successful, Unsuccessful, end_tasks
+from longtake.capability import Context
 from longtake.clock import iso_timestamp
 from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW, Json
@@ -25,6 +25,7 @@ from longtake.engine.jobs import Job
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Snooze
 from longtake.errors import LongtakeError
 from longtake.services.assets import AssetLinks
+from longtake.services.models import Model, OfferedModels
 from longtake.services.provider_calls.lanes import act_on_trouble
 
 
@@ -36,11 +37,25 @@ class JobContext:
     providers: Mapping[str, Provider]
     models: Mapping[str, Model]
     storage: Storage
-    links: Callable[[], AssetLinks]
+    links: AssetLinks
     #: Where providers reach this server; empty when they cannot.
     public_url: str
     breaker: Breaker
     random: Random
+
+    @classmethod
+    def of(cls, context: Context) -> JobContext:
+        """Return the one of this process."""
+        return cls(
+            database=context.database,
+            providers=context.providers,
+            models=context.get(OfferedModels).models,
+            storage=context.storage,
+            links=context.get(AssetLinks),
+            public_url=context.settings.public_url,
+            breaker=context.breaker,
+            random=context.random,
+        )
 
     def wait_out(self, error: LongtakeError, job: Job, provider: Provider) -> Snooze:
         """Return how the job goes on after an error that is not about its task."""

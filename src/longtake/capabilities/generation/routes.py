@@ -10,14 +10,12 @@ import orjson
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from pydantic import BaseModel
 
-from longtake.capabilities.generation.account_removal import begin_deletion
 from longtake.capabilities.generation.queries import PENDING_LIMIT, TaskFilter
 from longtake.capabilities.generation.removal import delete_conversation, delete_task
 from longtake.capabilities.generation.schemas import (
     CALLBACK,
     MODEL_NAME,
     STATUS,
-    AccountLeft,
     GenerateBody,
     ModelList,
     PendingTasks,
@@ -27,7 +25,9 @@ from longtake.capabilities.generation.schemas import (
 )
 from longtake.capabilities.generation.service import Generation
 from longtake.capabilities.generation.validation import check_request
-from longtake.errors import Forbidden, InvalidPreference
+from longtake.capability import Context
+from longtake.engine.engine import Engine
+from longtake.errors import InvalidPreference
 from longtake.http.idempotency import Answer, keyed
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
@@ -69,6 +69,11 @@ Prefer = Annotated[
         description="`wait=n`: answer when the task has ended, at most after n seconds (1 to 60).", examples=["wait=30"]
     ),
 ]
+
+
+def routers(context: Context, engine: Engine) -> list[APIRouter]:
+    """Return the routes of this process."""
+    return [build_routes(Generation.of(context, engine))]
 
 
 def build_routes(generation: Generation) -> APIRouter:
@@ -248,17 +253,6 @@ def _deletion_routes(generation: Generation) -> APIRouter:
         """Delete a conversation with its messages and tasks; all tasks must have ended. Scope `generate`."""
         caller.require(GENERATE)
         await database.run(delete_conversation, engine, caller.user_id, str(conversation_id))
-
-    @router.delete(
-        "/account", status_code=202, responses=problems(*CALLER), summary="Delete my account", tags=["account"]
-    )
-    async def leave(caller: Who) -> AccountLeft:
-        """Delete everything I have; unfinished tasks are cancelled. Needs a token, not an API key. Scope `generate`."""
-        caller.require(GENERATE)
-        if caller.key_id is not None and caller.role != "service":
-            raise Forbidden("An API key cannot delete the account it belongs to.", hint="Use a token.")
-        await database.run(begin_deletion, engine, caller.user_id)
-        return AccountLeft(deleting=True)
 
     return router
 

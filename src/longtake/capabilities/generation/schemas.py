@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from longtake.adapters.providers.trouble import trouble_words
 from longtake.capabilities.generation.estimates import Estimate
-from longtake.capabilities.generation.models import Model
 from longtake.capabilities.generation.tables import Task
 from longtake.clock import iso_timestamp
 from longtake.services.assets.schemas import ASSET_EXAMPLE, AssetView
+from longtake.services.models import Model
 
 STATUS = Literal["pending", "running", "completed", "failed", "cancelled"]
 TASK_ID = "019a8f6e-5d0c-7c41-9f53-0f6d1f2b7a10"
@@ -240,14 +240,6 @@ class Received(BaseModel):
     model_config = ConfigDict(json_schema_extra={"examples": [{"received": True}]})
 
     received: bool = True
-
-
-class AccountLeft(BaseModel):
-    """The account is being deleted."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"deleting": True}]})
-
-    deleting: bool = Field(description="Keys and webhooks are gone already; the rest follows in the background.")
 
 
 @dataclass(frozen=True, slots=True)

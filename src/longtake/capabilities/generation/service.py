@@ -10,21 +10,47 @@ from typing import Any
 from longtake.adapters.providers.provider import Provider
 from longtake.capabilities.generation.callbacks import find_callback_task, log_hint, take_hint
 from longtake.capabilities.generation.estimates import Estimates
-from longtake.capabilities.generation.models import Model
 from longtake.capabilities.generation.outlook import Outlooks
 from longtake.capabilities.generation.queries import TaskFilter, get_task, list_tasks, unfinished_tasks
 from longtake.capabilities.generation.schemas import NO_OUTLOOK, Outlook, show_model, show_task
 from longtake.capabilities.generation.tables import Task
 from longtake.capabilities.generation.tasks import NewTask, TaskLimits, cancel_task, create_task
-from longtake.capabilities.generation.validation import CheckedRequest, OfferedModels, check_request
+from longtake.capabilities.generation.validation import CheckedRequest, check_request
 from longtake.capabilities.generation.watch import Watch
+from longtake.capability import Context
 from longtake.db import Database, Transaction
 from longtake.engine.engine import Engine
 from longtake.errors import NotFound, PublicAddressMissing, StateConflict
 from longtake.http.idempotency import Answer, Keyed, once
 from longtake.services.assets import Asset, AssetLinks, assets_of_tasks, retry_mirror, show_asset
+from longtake.services.models import Model, OfferedModels
 
 _REFERENCE = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
+
+@dataclass(frozen=True)
+class TaskViews:
+    """Shows tasks to their users."""
+
+    watch: Watch
+    estimates: Estimates
+    outlooks: Outlooks
+    links: AssetLinks
+
+    async def show(self, found: Sequence[Task], results: Mapping[str, Sequence[Asset]]) -> list[dict[str, Any]]:
+        """Return tasks with their results, whose links live for minutes. Unfinished ones count as watched from now."""
+        for task in found:
+            if task.unfinished:
+                self.watch.touch(task.id, task.type)
+        outlooks = await self.outlooks.of(found)
+        return [
+            show_task(
+                task,
+                [show_asset(one, await self.links.addresses(one)) for one in results.get(task.id, ())],
+                outlooks.get(task.id, NO_OUTLOOK),
+            )
+            for task in found
+        ]
 
 
 @dataclass(frozen=True)
@@ -36,14 +62,26 @@ class Generation:
     offered: OfferedModels
     providers: Mapping[str, Provider]
     limits: TaskLimits
-    watch: Watch
-    estimates: Estimates
-    outlooks: Outlooks
-    links: AssetLinks
+    views: TaskViews
     #: Whether providers can fetch files from our own address.
     reachable: bool
     #: Whether they can fetch them from our storage.
     storage_signs: bool
+
+    @classmethod
+    def of(cls, context: Context, engine: Engine) -> Generation:
+        """Return the one of this process."""
+        settings = context.settings
+        return cls(
+            database=context.database,
+            engine=engine,
+            offered=context.get(OfferedModels),
+            providers=context.providers,
+            limits=TaskLimits(settings.unfinished_tasks, settings.queue_seconds),
+            views=context.get(TaskViews),
+            reachable=bool(settings.public_url),
+            storage_signs=context.storage.signs,
+        )
 
     def lane_of(self, model: Model) -> str:
         """Return the lane in which the model's submits wait."""
@@ -69,10 +107,10 @@ class Generation:
     async def _write(self, new: NewTask, key: Keyed | None) -> Answer:
         self._require_reachable(new.request)
         # Read before: the answer is stored with the task, in a transaction that should be short.
-        outlook = await self.outlooks.of_new(new.request.model.name, new.submit_lane)
+        outlook = await self.views.outlooks.of_new(new.request.model.name, new.submit_lane)
         answer = await self.database.run(_submit, self.engine, new, self.limits, key, outlook)
         if not answer.replayed:
-            self.outlooks.written(new.id, new.submit_lane)
+            self.views.outlooks.written(new.id, new.submit_lane)
         return answer
 
     def _require_reachable(self, request: CheckedRequest) -> None:
@@ -87,7 +125,7 @@ class Generation:
         """Return a task, after waiting for its end for at most so many seconds."""
         task = await self.database.read(get_task, user_id, task_id, as_user=user_id)
         if task.unfinished and wait_seconds > 0:
-            await self.watch.ended(task.id, task.type, wait_seconds)
+            await self.views.watch.ended(task.id, task.type, wait_seconds)
             # Read again even if it has not ended: the caller should see what it waits for.
             task = await self.database.read(get_task, user_id, task_id, as_user=user_id)
         return (await self.show_all(user_id, [task]))[0]
@@ -102,27 +140,12 @@ class Generation:
         return await self.show_all(user_id, found)
 
     async def show_all(self, user_id: str, found: Sequence[Task]) -> list[dict[str, Any]]:
-        """Return tasks with their results, whose links live for minutes. Unfinished ones count as watched from now."""
+        """Return tasks with their results."""
         completed = [task.id for task in found if task.status == "completed"]
         results: Mapping[str, Sequence[Asset]] = {}
         if completed:
             results = await self.database.read(assets_of_tasks, completed, user_id, as_user=user_id)
-        return await self.show_with(found, results)
-
-    async def show_with(self, found: Sequence[Task], results: Mapping[str, Sequence[Asset]]) -> list[dict[str, Any]]:
-        """Return tasks as ``show_all`` does, with results that were read already."""
-        for task in found:
-            if task.unfinished:
-                self.watch.touch(task.id, task.type)
-        outlooks = await self.outlooks.of(found)
-        return [
-            show_task(
-                task,
-                [show_asset(one, await self.links.addresses(one)) for one in results.get(task.id, ())],
-                outlooks.get(task.id, NO_OUTLOOK),
-            )
-            for task in found
-        ]
+        return await self.views.show(found, results)
 
     async def cancel(self, user_id: str, task_id: str) -> dict[str, Any]:
         """Cancel a task."""
@@ -151,7 +174,7 @@ class Generation:
 
     async def models(self) -> list[dict[str, Any]]:
         """Return every model with its limits, price and usual duration."""
-        estimates = await self.estimates.all()
+        estimates = await self.views.estimates.all()
         return [
             show_model(model, self.offered.available(model), self.lane_of(model), estimates[model.name])
             for model in self.offered.models.values()

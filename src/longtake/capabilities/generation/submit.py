@@ -144,8 +144,9 @@ class SubmitHandler:
         missing = [one for one in task.references if one not in found]
         if missing:
             raise AssetGone(f"The reference image {missing[0]} is gone.")
-        links = context.links()
-        return [await reference_for_provider(context.storage, links, found[one], takes) for one in task.references]
+        return [
+            await reference_for_provider(context.storage, context.links, found[one], takes) for one in task.references
+        ]
 
     def _callback_url(self, task: Task) -> str | None:
         """Return where the provider may report on the task; None when it cannot reach this server."""

@@ -29,7 +29,6 @@ ATTACH = "generation.attach"
 SWEEP = "generation.sweep"
 CHECK = "generation.check"
 PRUNE = "generation.prune"
-DELETE_ACCOUNT = "generation.delete_account"
 #: The kinds whose jobs are about one task; their subject is its id.
 TASK_KINDS = (SUBMIT, POLL, ATTACH)
 

@@ -29,6 +29,7 @@ from longtake.capabilities.generation.tables import (
     tasks,
 )
 from longtake.capabilities.generation.validation import CheckedRequest
+from longtake.capability import OwnedAsset
 from longtake.clock import iso_timestamp, new_id
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, Identifier, later
@@ -38,7 +39,7 @@ from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.engine.jobs import JobRequest
 from longtake.errors import InvalidReferences, StateConflict, TooManyTasks
-from longtake.services.assets import Asset, NewAsset, assets, register_assets
+from longtake.services.assets import NewAsset, assets, register_assets
 from longtake.services.conversations.messages import FinishedMessage, finish_messages, open_placeholder
 from longtake.services.credits import end_holds, hold, refund
 
@@ -365,7 +366,7 @@ def cancel_task(tx: Transaction, user_id: str, task_id: str) -> Task:
     raise StateConflict(message, task_status=task.status)
 
 
-def refund_lost(tx: Transaction, asset: Asset) -> None:
+def refund_lost(tx: Transaction, asset: OwnedAsset) -> None:
     """Give the task's price back, once, when the last of its results is lost; it stays completed."""
     if asset.task_id is None or asset.role != "result":
         return

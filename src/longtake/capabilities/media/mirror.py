@@ -7,7 +7,6 @@ transaction that ends or requeues the job.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from longtake.capabilities.media.copier import Copier, Copy
@@ -32,13 +31,13 @@ from longtake.capabilities.media.mirror_store import (
     note_stored,
     read_expiring_asset,
 )
-from longtake.capabilities.media.sources import FreshSource, PlainSources, ResultSources
+from longtake.capability import AssetOwner, FreshSource
 from longtake.engine.jobs import Priority
 from longtake.engine.kinds import JobKind, Settlement, Steps
 from longtake.engine.lanes import Lane
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Retry, Snooze
 from longtake.errors import LeaseLost, LongtakeError, SourceGone, SourceUnknown
-from longtake.services.assets import MIRROR, Asset
+from longtake.services.assets import MIRROR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,11 +55,9 @@ MOST_ATTEMPTS = 10_000
 #: Enough for two copies, from the old and from a fresh address, and for asking the provider in between.
 TIME_LIMIT = 2 * LATER_TRY_SECONDS + 40.0
 
-OnLost = Callable[["Transaction", Asset], None]
-
 
 class Mirror:
-    """Copies results and imports. ``on_lost`` is called once for each result that can no longer be copied."""
+    """Copies results and imports. Their ``owner`` learns once of each that can no longer be copied."""
 
     def __init__(
         self,
@@ -69,14 +66,12 @@ class Mirror:
         client: HttpClient,
         *,
         most_bytes: int,
-        sources: ResultSources | None = None,
-        on_lost: OnLost | None = None,
+        owner: AssetOwner | None = None,
         random_source: random.Random | None = None,
     ) -> None:
         self._database = database
         self._copier = Copier(storage, client, most_bytes)
-        self._sources = sources or PlainSources()
-        self._on_lost = on_lost
+        self._owner = owner or AssetOwner()
         self._random = random_source or random.Random()
 
     def kind(self) -> JobKind:
@@ -119,7 +114,7 @@ class Mirror:
         ended = found.seconds_left is not None and found.seconds_left <= 0
         if asset.source_url is None or (ended and not is_import):
             return None
-        headers = await self._sources.download_headers(asset)
+        headers = await self._owner.download_headers(asset)
         try:
             return await self._copier.copy(job, asset, asset.source_url, headers)
         except SourceGone:
@@ -143,7 +138,7 @@ class Mirror:
         if fresh_sources(job) >= MOST_FRESH_SOURCES:
             raise gone
         try:
-            fresh = await self._sources.fresh(found.asset)
+            fresh = await self._owner.fresh_source(found.asset)
         except LongtakeError as error:
             raise SourceUnknown(f"The provider could not be asked for the result again: {error.message}") from error
         if fresh is None:
@@ -187,5 +182,5 @@ class Mirror:
         alert_not_saved(tx, asset_id, error)
         if report is not None and report.given_up:
             announce_given_up(tx, report.asset, state)
-            if self._on_lost is not None and report.asset.key is None:
-                self._on_lost(tx, report.asset)
+            if report.asset.key is None:
+                self._owner.lost(tx, report.asset)

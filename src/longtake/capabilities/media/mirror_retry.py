@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from longtake.capabilities.media.copier import Copy
     from longtake.capabilities.media.mirror_store import ExpiringAsset
-    from longtake.capabilities.media.sources import FreshSource
+    from longtake.capability import FreshSource
     from longtake.engine.jobs import Job
     from longtake.services.assets import Asset
 

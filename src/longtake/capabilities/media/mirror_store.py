@@ -16,7 +16,7 @@ from longtake.services.assets.store import NOT_SAVED, stored_data
 
 if TYPE_CHECKING:
     from longtake.adapters.storage import Stored
-    from longtake.capabilities.media.sources import FreshSource
+    from longtake.capability import FreshSource
     from longtake.db import Transaction
 
 ERROR_LIMIT = 500

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import structlog
 
 from longtake.adapters.storage.keys import check_key, result_folder
 from longtake.capabilities.media.store import get_own_asset
+from longtake.capability import AssetOwner
 from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import Exponential, JobKind
 from longtake.engine.outcomes import Done, Outcome, Retry
@@ -25,11 +25,8 @@ log = structlog.get_logger(__name__)
 #: In effect no limit: the job ends when the objects are gone.
 MOST_ATTEMPTS = 10_000
 
-#: Raises StateConflict while a task uses the user's reference.
-RequireUnused = Callable[["Transaction", str, str], None]
 
-
-def delete_asset(tx: Transaction, engine: Engine, user_id: str, asset_id: str, require_unused: RequireUnused) -> None:
+def delete_asset(tx: Transaction, engine: Engine, user_id: str, asset_id: str, owner: AssetOwner) -> None:
     """Remove the user's asset. Raises StateConflict while a task, a run or a reference needs it."""
     asset = get_own_asset(tx, asset_id, user_id)
     if asset.role == "result" and asset.task_id is not None:
@@ -39,7 +36,7 @@ def delete_asset(tx: Transaction, engine: Engine, user_id: str, asset_id: str, r
         message = f"The asset {asset_id} is the image of a scene: it goes with its run."
         raise StateConflict(message, hint="DELETE /v1/runs/{run_id} deletes both.")
     if asset.role == "reference":
-        require_unused(tx, user_id, asset_id)
+        owner.require_unused(tx, user_id, asset_id)
     if not remove_assets(tx, engine, [asset_id]):
         # A concurrent request has just deleted it: raise NotFound, as the next request will.
         get_own_asset(tx, asset_id, user_id)

@@ -9,8 +9,9 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from longtake.adapters.storage import Storage
 from longtake.capabilities.media.content import Contents
 from longtake.capabilities.media.imports import ImportResult, Imports, Kind
+from longtake.capabilities.media.owners import AssetOwners
 from longtake.capabilities.media.references import TAKEN, References
-from longtake.capabilities.media.removal import RequireUnused, delete_asset
+from longtake.capabilities.media.removal import delete_asset
 from longtake.capabilities.media.schemas import (
     AddBody,
     AssetPage,
@@ -22,6 +23,7 @@ from longtake.capabilities.media.schemas import (
     refused_import,
 )
 from longtake.capabilities.media.store import AssetFilter, get_asset, get_own_asset, list_assets, retry_asset
+from longtake.capability import AssetOwner, Context
 from longtake.db import Database
 from longtake.engine.engine import Engine
 from longtake.errors import LinkInvalid, NotFound, ObjectTooLarge
@@ -56,7 +58,7 @@ class Media:
     links: AssetLinks
     imports: Imports
     references: References
-    require_unused: RequireUnused
+    owner: AssetOwner
     #: The most bytes of a reference image.
     reference_bytes: int
 
@@ -81,6 +83,22 @@ class Media:
             return refused_import(result.refused.code, result.refused.message, result.refused.hint)
         shown = None if result.asset is None else await self.show(result.asset)
         return {"added": result.added, "asset": shown, "refused": None}
+
+
+def routers(context: Context, engine: Engine) -> list[APIRouter]:
+    """Return the routes of this process."""
+    database, storage, settings = context.database, context.storage, context.settings
+    media = Media(
+        database=database,
+        engine=engine,
+        storage=storage,
+        links=context.get(AssetLinks),
+        imports=Imports(database, context.http, settings.unfinished_imports),
+        references=References(database, storage),
+        owner=context.get(AssetOwners),
+        reference_bytes=settings.reference_bytes,
+    )
+    return [build_routes(media)]
 
 
 def build_routes(media: Media) -> APIRouter:
@@ -109,7 +127,7 @@ def _add_removal(router: APIRouter, media: Media) -> None:
         Scope `generate`.
         """
         caller.require(GENERATE)
-        await media.database.run(delete_asset, media.engine, caller.user_id, str(asset_id), media.require_unused)
+        await media.database.run(delete_asset, media.engine, caller.user_id, str(asset_id), media.owner)
 
 
 def _add_imports(router: APIRouter, media: Media) -> None:

@@ -10,7 +10,7 @@ import structlog
 from longtake.adapters.decoder.protocol import DecodeRequest, DecodeResult
 from longtake.adapters.storage.media_type import FIRST_BYTES, JPEG, media_type
 from longtake.capabilities.media.range_reader import Spools, StoredFile, open_source
-from longtake.capabilities.media.sources import PlainSources, ResultSources
+from longtake.capability import AssetOwner
 from longtake.errors import AssetGone, LongtakeError, MediaRefused, ResultNotCopied, StorageError
 
 if TYPE_CHECKING:
@@ -54,13 +54,13 @@ class ThumbnailMaker:
         storage: Storage,
         client: HttpClient,
         decoders: DecoderPool,
-        sources: ResultSources | None = None,
+        owner: AssetOwner | None = None,
         cloudflare: CloudflareFrames | None = None,
     ) -> None:
         self._storage = storage
         self._client = client
         self._decoders = decoders
-        self._sources = sources or PlainSources()
+        self._owner = owner or AssetOwner()
         self._cloudflare = cloudflare
         self._spools = Spools()
 
@@ -82,7 +82,7 @@ class ThumbnailMaker:
                 raise trouble from error
 
     async def _from_source(self, asset: Asset) -> Thumbnail:
-        headers = await self._sources.download_headers(asset)
+        headers = await self._owner.download_headers(asset)
         # A source that needs our key must not be handed to Cloudflare.
         if self._cloudflare is not None and asset.kind == "video" and asset.source_url and not headers:
             try:

@@ -1,13 +1,15 @@
-"""The models that scenes may use, and the lanes of their images. Another capability offers the models; see server/."""
+"""The models that scenes may use, and the lanes of their images."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from longtake.adapters.providers.provider import GenerationRequest
+from longtake.adapters.providers.provider import GenerationRequest, Provider
 from longtake.engine.lanes import Lane
+from longtake.errors import ModelNotForScenes, UnknownModel
+from longtake.services.models import Model, OfferedModels, check_parameters, check_prompt
 
 MINUTE = 60.0
 #: Above this rate a minute's calls are counted and no longer spaced: spacing would cost a good part of the rate.
@@ -32,23 +34,57 @@ class SceneModel:
         return lane_name(self.account)
 
 
-class SceneModels(Protocol):
-    """The models for scenes, and the checks of their prompts and parameters."""
+class SceneModels:
+    """The image models whose provider answers at once and accepts a repeated request, in the order of the offer."""
+
+    def __init__(self, offer: OfferedModels, providers: Mapping[str, Provider]) -> None:
+        self._offer = offer
+        self._providers = providers
 
     def find(self, name: str | None) -> SceneModel:
         """Return the model; without a name the first one.
 
         Raises UnknownModel, ModelNotForScenes or ProviderNotConfigured.
         """
+        fitting = [one.name for one in self._offer.models.values() if self._fits(one)]
+        if name is None:
+            if not fitting:
+                raise UnknownModel("No configured model can be used for scenes.", models=[])
+            name = fitting[0]
+        known = self._offer.models.get(name)
+        if known is not None and known.type == "image" and not self._fits(known):
+            raise ModelNotForScenes(
+                f"The model {name} cannot be used for scenes.", hint=f"Use {' or '.join(fitting)}.", models=fitting
+            )
+        model = self._offer.find(name, "image")
+        return SceneModel(model.name, model.provider, self._providers[model.provider].account, model.credits)
 
     def check_parameters(self, name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters with all defaults. Raises an error that names the wrong one."""
+        return check_parameters(self._offer.models[name], parameters)
 
     def check_prompt(self, name: str, prompt: str) -> str:
         """Return the prompt as it is kept. Raises InvalidPrompt."""
+        return check_prompt(self._offer.models[name], prompt)
 
     def request(self, name: str, prompt: str, parameters: Mapping[str, Any]) -> GenerationRequest | None:
         """Return the request for the provider; None when the model is no longer offered."""
+        model = self._offer.models.get(name)
+        if model is None:
+            return None
+        return GenerationRequest(model=model.remote, prompt=prompt, parameters=model.wire_parameters(parameters))
+
+    def lanes(self, per_minute: int, at_once: int) -> dict[str, Lane]:
+        """Return the lanes of scene images by provider; providers of one account share a lane."""
+        names = sorted({one.provider for one in self._offer.models.values() if self._fits(one)})
+        return {name: scene_lane(self._providers[name].account, per_minute, at_once) for name in names}
+
+    def _fits(self, model: Model) -> bool:
+        provider = self._providers[model.provider]
+        least, _most = model.references
+        return (
+            model.type == "image" and not least and provider.submits == "repeatable" and provider.answers == "at once"
+        )
 
 
 def lane_name(account: str) -> str:

@@ -12,6 +12,8 @@ from pydantic import BaseModel
 from longtake.capabilities.scenes.runs import check_run
 from longtake.capabilities.scenes.schemas import AdvanceAnswer, AdvanceBody, RegenerateBody, RunAnswer, RunBody, RunPage
 from longtake.capabilities.scenes.service import Scenes
+from longtake.capability import Context
+from longtake.engine.engine import Engine
 from longtake.http.idempotency import keyed
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
@@ -37,6 +39,11 @@ IdempotencyKey = Annotated[
         examples=["fox-1"],
     ),
 ]
+
+
+def routers(context: Context, engine: Engine) -> list[APIRouter]:
+    """Return the routes of this process."""
+    return [build_routes(Scenes.of(context, engine))]
 
 
 def build_routes(scenes: Scenes) -> APIRouter:

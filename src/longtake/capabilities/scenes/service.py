@@ -12,6 +12,7 @@ from longtake.capabilities.scenes.queries import Run, get_run, list_runs
 from longtake.capabilities.scenes.queue import ImageOrder, advance_run, queue_scenes, regenerate_scene
 from longtake.capabilities.scenes.runs import NewRun, cancel_run, check_scene_prompt, create_run, delete_run
 from longtake.capabilities.scenes.schemas import show_run, show_summary
+from longtake.capability import Context
 from longtake.db import Database, Transaction
 from longtake.engine.engine import Engine
 from longtake.http.idempotency import Answer, Keyed, once
@@ -30,6 +31,12 @@ class Scenes:
     links: AssetLinks
     #: The most live image jobs of one user.
     most: int
+
+    @classmethod
+    def of(cls, context: Context, engine: Engine) -> Scenes:
+        """Return the one of this process."""
+        models, links = context.get(SceneModels), context.get(AssetLinks)
+        return cls(context.database, engine, models, links, context.settings.unfinished_tasks)
 
     async def create(self, new: NewRun, key: Keyed | None, *, advance: bool) -> Answer:
         """Create the run, and queue its images with ``advance``; a repeated key gets the first answer again."""

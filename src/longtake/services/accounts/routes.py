@@ -1,4 +1,4 @@
-"""`/v1/me` and `/v1/keys`: the caller's identity and API keys."""
+"""`/v1/me`, `/v1/keys` and `/v1/account`: the caller's identity, API keys, and the end of the account."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.services.accounts.api_keys import create_key, list_keys, make_key, revoke_key
 from longtake.services.accounts.current_caller import GENERATE, READ, Caller, CurrentCaller
+from longtake.services.accounts.deletion import AccountDeletion
 
 if TYPE_CHECKING:
-    from longtake.db import Database
+    from longtake.capability import Context
+    from longtake.engine.engine import Engine
 
 LONGEST_LIFE_DAYS = 3650
 _ID = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
@@ -106,8 +108,22 @@ class KeyList(BaseModel):
     keys: list[ShownKey]
 
 
-def build_routes(database: Database) -> APIRouter:
+class AccountLeft(BaseModel):
+    """The account is being deleted."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"deleting": True}]})
+
+    deleting: bool = Field(description="Keys and webhooks are gone already; the rest follows in the background.")
+
+
+def routers(context: Context, engine: Engine) -> list[APIRouter]:
+    """Return the routes of this process."""
+    return [build_routes(engine, context.get(AccountDeletion))]
+
+
+def build_routes(engine: Engine, deletion: AccountDeletion) -> APIRouter:
     """Return the routes."""
+    database = engine.database
     router = APIRouter(prefix="/v1", tags=["accounts"], route_class=StrictRoute)
 
     @router.get("/me", summary="Say who you are", responses=problems(*CALLER))
@@ -143,6 +159,17 @@ def build_routes(database: Database) -> APIRouter:
         """Revoke one of your keys. The next request with it is refused."""
         caller.require(GENERATE)
         await database.run(revoke_key, _identifier(key_id), caller.user_id)
+
+    @router.delete(
+        "/account", status_code=202, responses=problems(*CALLER), summary="Delete my account", tags=["account"]
+    )
+    async def leave(caller: CurrentCaller) -> AccountLeft:
+        """Delete everything I have; unfinished tasks are cancelled. Needs a token, not an API key. Scope `generate`."""
+        caller.require(GENERATE)
+        if caller.key_id is not None and caller.role != "service":
+            raise Forbidden("An API key cannot delete the account it belongs to.", hint="Use a token.")
+        await database.run(deletion.begin, engine, caller.user_id)
+        return AccountLeft(deleting=True)
 
     return router
 

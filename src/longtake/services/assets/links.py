@@ -44,7 +44,7 @@ class AssetLinks:
     def __init__(
         self,
         storage: Storage,
-        secret: bytes,
+        secret: Callable[[], bytes],
         public_url: str,
         clock: Clock,
         needs_key: Callable[[str], bool] = lambda _url: False,
@@ -113,7 +113,7 @@ class AssetLinks:
 
     def _sign(self, asset_id: str, variant: Variant, expires: str) -> str:
         message = f"asset\n{variant}\n{asset_id}\n{expires}".encode(errors="replace")
-        digest = hmac.new(self._secret, message, hashlib.sha256).digest()
+        digest = hmac.new(self._secret(), message, hashlib.sha256).digest()
         return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 

@@ -23,6 +23,7 @@ from longtake.services.assets.tables import Asset, NewAsset, asset_from, assets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from sqlalchemy.sql.elements import ColumnElement
 
@@ -128,6 +129,8 @@ DELETE = "assets.delete"
 OF_AN_ASSET = (MIRROR, THUMBNAIL, PREVIEW)
 #: The keys of this many assets fit easily into the arguments of one job.
 ASSETS_OF_A_JOB = 100
+#: Assets of a deleted account that one transaction removes.
+REMOVED_AT_ONCE = 200
 
 
 def remove_assets(tx: Transaction, engine: Engine, asset_ids: Sequence[str]) -> list[Asset]:
@@ -157,6 +160,17 @@ def remove_assets_of_tasks(tx: Transaction, engine: Engine, task_ids: Sequence[s
     """Delete the results of tasks as ``remove_assets`` does."""
     results = (assets.c.task_id.in_(task_ids), assets.c.role == "result")
     return remove_assets(tx, engine, list(tx.execute(select(assets.c.id).where(*results)).scalars()))
+
+
+def remove_assets_of(tx: Transaction, engine: Engine, user_id: str, before: datetime) -> bool:
+    """Remove a page of the assets that a user had at that time; say whether there may be more.
+
+    Results of newer tasks stay with their tasks.
+    """
+    mine = (assets.c.user_id == user_id, assets.c.created_at <= before)
+    found = list(tx.execute(select(assets.c.id).where(*mine).order_by(assets.c.id).limit(REMOVED_AT_ONCE)).scalars())
+    remove_assets(tx, engine, found)
+    return len(found) == REMOVED_AT_ONCE
 
 
 def unreferenced_keys(tx: Transaction, keys: Sequence[str]) -> list[str]:

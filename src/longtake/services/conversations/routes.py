@@ -5,7 +5,9 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query
 
+from longtake.capability import Context
 from longtake.db import Database
+from longtake.engine.engine import Engine
 from longtake.http.paging import read_cursor, write_cursor
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
@@ -32,6 +34,11 @@ from longtake.services.conversations.store import (
 Limit = Annotated[int, Query(ge=1, le=PAGE_LIMIT, description="How many at most.")]
 OlderMessages = Annotated[UUID | None, Query(description="Only messages older than this one.")]
 OlderConversations = Annotated[str | None, Query(max_length=100, description="`next` of the page before.")]
+
+
+def routers(context: Context, _engine: Engine) -> list[APIRouter]:
+    """Return the routes of this process."""
+    return [build_routes(context.database)]
 
 
 def build_routes(database: Database) -> APIRouter:

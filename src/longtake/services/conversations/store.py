@@ -15,9 +15,12 @@ from longtake.plain_text import check_plain_text
 from longtake.services.conversations.tables import conversations
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from sqlalchemy import ColumnElement
 
     from longtake.db import Transaction
+    from longtake.engine.engine import Engine
     from longtake.http.paging import Cursor
 
 TITLE_LIMIT = 200
@@ -91,6 +94,16 @@ def remove_conversation(tx: Transaction, user_id: str, conversation_id: str) -> 
     if tx.execute(delete(conversations).where(*own)).rowcount == 0:
         raise no_conversation(conversation_id)
     append_event(tx, "conversation.deleted", subject=conversation_id, user_id=user_id, data={})
+
+
+def remove_conversations_of(tx: Transaction, _engine: Engine, user_id: str, before: datetime) -> bool:
+    """Remove a page of the conversations that a user had at that time; say whether there may be more."""
+    mine = (conversations.c.user_id == user_id, conversations.c.created_at <= before)
+    page = select(conversations.c.id).where(*mine).order_by(conversations.c.id).limit(PAGE_LIMIT)
+    found = tx.execute(page).scalars().all()
+    for conversation_id in found:
+        remove_conversation(tx, user_id, conversation_id)
+    return len(found) == PAGE_LIMIT
 
 
 def no_conversation(conversation_id: str) -> NotFound:

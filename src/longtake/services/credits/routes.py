@@ -5,7 +5,9 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query
 
+from longtake.capability import Context
 from longtake.db import Database, Transaction
+from longtake.engine.engine import Engine
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.services.accounts.current_caller import CurrentCaller
@@ -13,6 +15,11 @@ from longtake.services.credits.balances import balance
 from longtake.services.credits.ledger import grant, refund
 from longtake.services.credits.schemas import BalanceView, GrantOrder, HistoryView, Receipt, RefundOrder, TransferView
 from longtake.services.credits.transfers import HISTORY_LIMIT, Transfer, history
+
+
+def routers(context: Context, _engine: Engine) -> list[APIRouter]:
+    """Return the routes of this process."""
+    return [build_routes(context.database)]
 
 
 def build_routes(database: Database) -> APIRouter:

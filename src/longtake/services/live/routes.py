@@ -16,6 +16,8 @@ from longtake.errors import Forbidden, LongtakeError, Unauthorized
 from longtake.http.problem_schema import CALLER, problems
 from longtake.services.accounts.current_caller import Caller, CurrentCaller
 from longtake.services.live.event_log import read_cursor
+from longtake.services.live.feed import Feed
+from longtake.services.live.streams import Stream, StreamLimits, Streams
 from longtake.services.live.subscriber import EndReason, TypeFilter
 
 if TYPE_CHECKING:
@@ -23,8 +25,9 @@ if TYPE_CHECKING:
 
     from starlette.types import Message, Receive, Scope, Send
 
+    from longtake.capability import Context
+    from longtake.engine.engine import Engine
     from longtake.services.accounts.authenticator import Authenticator
-    from longtake.services.live.streams import Stream, Streams
 
 #: ASGI extension with the connection's transport, which is needed to abort a connection that accepts no more bytes.
 TRANSPORT = "longtake.transport"
@@ -67,6 +70,12 @@ Types = Annotated[
     ),
     AfterValidator(_check_types),
 ]
+
+
+def routers(context: Context, _engine: Engine) -> list[APIRouter]:
+    """Return the routes of this process."""
+    limits = StreamLimits(context.settings.streams_per_user, context.settings.streams)
+    return [build_routes(Streams(context.database, context.get(Feed), context.clock, limits))]
 
 
 def build_routes(streams: Streams) -> APIRouter:

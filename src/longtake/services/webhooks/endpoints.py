@@ -16,9 +16,10 @@ from longtake.errors import NotFound, StateConflict
 from longtake.services.webhooks.tables import IN_STATE, webhook_deliveries, webhook_endpoints
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from datetime import datetime
 
     from longtake.db import Transaction
+    from longtake.engine.engine import Engine
 
 MOST_ENDPOINTS = 20
 #: After a rotation, the previous secret signs as well for this long.
@@ -114,6 +115,12 @@ def delete_endpoint(tx: Transaction, user_id: str, endpoint_id: str) -> None:
     """Delete an endpoint with its deliveries. Their jobs then find nothing to do."""
     if tx.execute(delete(webhook_endpoints).where(*_own(user_id, endpoint_id))).rowcount == 0:
         raise no_endpoint(endpoint_id)
+
+
+def remove_endpoints_of(tx: Transaction, _engine: Engine, user_id: str, _before: datetime) -> bool:
+    """Delete all endpoints of a user, which are few."""
+    tx.execute(delete(webhook_endpoints).where(webhook_endpoints.c.user_id == user_id))
+    return False
 
 
 def disable_endpoint(tx: Transaction, endpoint_id: str, reason: DisableReason) -> None:

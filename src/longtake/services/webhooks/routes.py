@@ -5,6 +5,8 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query
 
+from longtake.capability import Context
+from longtake.engine.engine import Engine
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.services.accounts.current_caller import GENERATE, READ, Caller, CurrentCaller
@@ -28,6 +30,11 @@ OfState = Annotated[State | None, Query(description="Only those in this state.")
 
 FOUND = (*CALLER, "REQUEST_INVALID", "NOT_FOUND")
 WRITTEN = (*CALLER, *BODY, "TEXT_INVALID", "ADDRESS_REFUSED")
+
+
+def routers(context: Context, engine: Engine) -> list[APIRouter]:
+    """Return the routes of this process."""
+    return [build_routes(Webhooks.of(context, engine))]
 
 
 def build_routes(webhooks: Webhooks) -> APIRouter:

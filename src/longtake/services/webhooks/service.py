@@ -18,6 +18,7 @@ from longtake.engine.control import cancel_of_subject, hurry
 from longtake.engine.queries import plain
 from longtake.errors import NotFound, StateConflict
 from longtake.plain_text import check_plain_text
+from longtake.services.vault.vault import Vault
 from longtake.services.webhooks.dispatcher import DELIVER, delivery_values, enqueue_deliveries
 from longtake.services.webhooks.endpoints import (
     NewEndpoint,
@@ -33,10 +34,10 @@ from longtake.services.webhooks.tables import IN_STATE, webhook_deliveries, webh
 
 if TYPE_CHECKING:
     from longtake.adapters.net import HttpClient
+    from longtake.capability import Context
     from longtake.clock import Clock
     from longtake.db import Database, Transaction
     from longtake.engine.engine import Engine
-    from longtake.services.vault.vault import Vault
 
 PAGE_LIMIT = 200
 TEST_TYPE = "webhook.test"
@@ -54,6 +55,11 @@ class Webhooks:
     client: HttpClient
     vault: Vault
     clock: Clock
+
+    @classmethod
+    def of(cls, context: Context, engine: Engine) -> Webhooks:
+        """Return the one of this process."""
+        return cls(context.database, engine, context.http, context.get(Vault), context.clock)
 
     async def create(self, user_id: str, url: str, description: str, events: Sequence[str]) -> dict[str, Any]:
         """Create a webhook; return it with its secret."""

@@ -1,42 +1,32 @@
-"""Where a result can be downloaded again: its task's provider is queried once more."""
+"""Generation as the owner of its tasks' assets: where results come from, and what references are for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from sqlalchemy import select
 
 from longtake.adapters.providers.provider import Provider, Succeeded
+from longtake.capabilities.generation.removal import require_unused
 from longtake.capabilities.generation.tables import tasks
+from longtake.capabilities.generation.tasks import refund_lost
+from longtake.capability import AssetOwner, FreshSource, OwnedAsset
 from longtake.db import Database, Transaction
 from longtake.errors import ProviderTaskNotFound
-from longtake.services.assets import Asset
 
 
-@dataclass(frozen=True, slots=True)
-class RenewedSource:
-    """A new address of a result, the headers to fetch it with, and how long it lives."""
-
-    url: str
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    expires_in: float | None = None
-
-
-class TaskResults:
-    """Asks providers for the results of their tasks."""
+class TaskAssets(AssetOwner):
+    """Asks the provider of a result's task; gives the price back when a result is lost."""
 
     def __init__(self, database: Database, providers: Mapping[str, Provider]) -> None:
         self._database = database
         self._providers = providers
 
-    async def headers(self, asset: Asset) -> Mapping[str, str]:
-        """Return the headers that its address needs: a provider's key, only for that provider's own address."""
+    async def download_headers(self, asset: OwnedAsset) -> Mapping[str, str]:
         provider, _remote = await self._provider(asset)
         return {} if provider is None or asset.source_url is None else provider.download_headers(asset.source_url)
 
-    async def renew(self, asset: Asset) -> RenewedSource | None:
-        """Query the provider for the result once more; return None when it no longer has it."""
+    async def fresh_source(self, asset: OwnedAsset) -> FreshSource | None:
         provider, remote = await self._provider(asset)
         if provider is None or remote is None:
             return None
@@ -47,9 +37,15 @@ class TaskResults:
         if not isinstance(answer, Succeeded) or asset.position >= len(answer.files):
             return None
         url = answer.files[asset.position].url
-        return RenewedSource(url, provider.download_headers(url), answer.expires_in)
+        return FreshSource(url, provider.download_headers(url), answer.expires_in)
 
-    async def _provider(self, asset: Asset) -> tuple[Provider | None, str | None]:
+    def lost(self, tx: Transaction, asset: OwnedAsset) -> None:
+        refund_lost(tx, asset)
+
+    def require_unused(self, tx: Transaction, user_id: str, asset_id: str) -> None:
+        require_unused(tx, user_id, asset_id)
+
+    async def _provider(self, asset: OwnedAsset) -> tuple[Provider | None, str | None]:
         if asset.task_id is None:
             return None, None
         name, remote = await self._database.read(_provider_of, asset.task_id)

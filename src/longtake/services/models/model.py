@@ -107,7 +107,7 @@ class Model(BaseModel):
 
 def load_models(file: Path | None = None) -> dict[str, Model]:
     """Return the models by name: the built-in ones, and those that the file adds or replaces."""
-    models = _read(files("longtake.capabilities.generation").joinpath(BUILT_IN).read_text("utf-8"), BUILT_IN)
+    models = _read(files("longtake.services.models").joinpath(BUILT_IN).read_text("utf-8"), BUILT_IN)
     if file is not None:
         try:
             text = file.read_text("utf-8")

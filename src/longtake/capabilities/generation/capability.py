@@ -1,0 +1,42 @@
+"""Generation: tasks that providers work on, from the submit to the last event."""
+
+from longtake.adapters.providers.registry import lanes_of
+from longtake.capabilities.generation.account_removal import end_tasks_of, remove_tasks_of
+from longtake.capabilities.generation.deadlines import DeadlineSweep
+from longtake.capabilities.generation.estimates import Estimates
+from longtake.capabilities.generation.health_alerts import HealthCheck
+from longtake.capabilities.generation.jobs import JobContext
+from longtake.capabilities.generation.lost_submits import LostSubmitHandler
+from longtake.capabilities.generation.outlook import Outlooks
+from longtake.capabilities.generation.poll import PollHandler
+from longtake.capabilities.generation.removal import Retention
+from longtake.capabilities.generation.service import TaskViews
+from longtake.capabilities.generation.submit import SubmitHandler
+from longtake.capabilities.generation.task_assets import TaskAssets
+from longtake.capabilities.generation.watch import Watch
+from longtake.capability import AccountRemover, Capability, Context
+from longtake.services.live.feed import Feed
+
+
+def capability(context: Context) -> Capability:
+    """Return what generation registers."""
+    database, providers = context.database, context.providers
+    jobs = JobContext.of(context)
+    deadlines, health = DeadlineSweep(jobs), HealthCheck(jobs)
+    retention = Retention(database, context.settings.task_days)
+    handlers = (SubmitHandler(jobs), PollHandler(jobs), LostSubmitHandler(jobs), deadlines, health, retention)
+    watch = Watch(database, context.clock, context.get(Feed))
+    estimates = Estimates(database, context.clock, list(jobs.models))
+    views = TaskViews(watch, estimates, Outlooks(database, context.clock, estimates), jobs.links)
+    return Capability(
+        kinds=[one.kind() for one in handlers],
+        lanes=lanes_of(providers),
+        keyed_lanes={name: [one.submit_lane, one.query_lane] for name, one in providers.items()},
+        schedules=[one.schedule() for one in (deadlines, health, retention)],
+        routers="longtake.capabilities.generation.routes:routers",
+        offers=[views],
+        asset_owners=[TaskAssets(database, providers)],
+        # Their credits are released before the tasks are removed.
+        account_removers=[AccountRemover(end_tasks_of), AccountRemover(remove_tasks_of)],
+        beside_server=[watch.running],
+    )

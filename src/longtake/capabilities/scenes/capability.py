@@ -1,0 +1,24 @@
+"""Scenes: runs of several images, made at the pace that a provider allows."""
+
+from longtake.capabilities.scenes.image_job import ImageMaker
+from longtake.capabilities.scenes.models import SceneModels
+from longtake.capabilities.scenes.runs import remove_runs_of
+from longtake.capability import AccountRemover, Capability, Context
+from longtake.services.models import OfferedModels
+
+
+def capability(context: Context) -> Capability:
+    """Return what scenes register."""
+    models = SceneModels(context.get(OfferedModels), context.providers)
+    lanes = models.lanes(context.settings.scenes_per_minute, context.settings.scenes_at_once)
+    maker = ImageMaker(
+        context.database, context.providers, models, context.storage, context.breaker, context.clock, context.random
+    )
+    return Capability(
+        kinds=[maker.kind()],
+        lanes=list(lanes.values()),
+        keyed_lanes={provider: [lane] for provider, lane in lanes.items()},
+        routers="longtake.capabilities.scenes.routes:routers",
+        offers=[models],
+        account_removers=[AccountRemover(remove_runs_of)],
+    )

@@ -1,0 +1,12 @@
+"""Conversations, and their removal with an account."""
+
+from longtake.capability import AccountRemover, Capability, Context
+from longtake.services.conversations.store import remove_conversations_of
+
+
+def capability(_context: Context) -> Capability:
+    """Return what conversations register."""
+    return Capability(
+        routers="longtake.services.conversations.routes:routers",
+        account_removers=[AccountRemover(remove_conversations_of)],
+    )

@@ -1,0 +1,21 @@
+"""Webhooks: endpoints of users, and the deliveries to them."""
+
+from longtake.capability import AccountRemover, Capability, Context
+from longtake.services.vault.vault import Vault
+from longtake.services.webhooks.dispatcher import Dispatcher
+from longtake.services.webhooks.endpoints import remove_endpoints_of
+from longtake.services.webhooks.jobs import WEBHOOK_LANE, WebhookSender, prune_kind, prune_schedule
+
+
+def capability(context: Context) -> Capability:
+    """Return what webhooks register."""
+    database = context.database
+    sender = WebhookSender(database, context.http, context.get(Vault), context.clock)
+    return Capability(
+        kinds=[sender.kind(), prune_kind(database, context.settings.webhook_days)],
+        lanes=[WEBHOOK_LANE],
+        schedules=[prune_schedule()],
+        routers="longtake.services.webhooks.routes:routers",
+        account_removers=[AccountRemover(remove_endpoints_of, at_once=True)],
+        beside_worker=[lambda engine: Dispatcher(database, engine).running()],
+    )
