@@ -32,7 +32,7 @@ VERBS = [
 TASKS = ["cancel", "delete", "get", "list", "pending", "retry"]
 RUNS = ["advance", "cancel", "create", "delete", "get", "list", "regenerate"]
 CONVERSATIONS = ["delete"]
-WEBHOOKS = ["create", "delete", "deliveries", "get", "list", "redeliver", "rotate", "test", "update"]
+WEBHOOKS = ["create", "delete", "deliveries", "delivery", "get", "list", "redeliver", "rotate", "test", "update"]
 
 
 def public(thing: object) -> list[str]:

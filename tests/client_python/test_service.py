@@ -132,10 +132,12 @@ async def test_a_delivery_is_tried_again(service: Service, make_client: Callable
     sent = await done(client.webhooks.test(made["id"]))
 
     async def failed() -> bool:
-        [delivery] = (await done(client.webhooks.deliveries(made["id"])))["deliveries"]
-        return bool(delivery["state"] == "failed")
+        delivery = await done(client.webhooks.delivery(made["id"], sent["id"]))
+        return bool(delivery["state"] == "failed" and delivery["payload"] == sent["payload"])
 
     await until(failed, "the delivery has failed")
+    [listed] = (await done(client.webhooks.deliveries(made["id"], state="failed")))["deliveries"]
+    assert listed["id"] == sent["id"]
     again = await done(client.webhooks.redeliver(made["id"], sent["id"]))
     assert (again["id"], again["state"]) == (sent["id"], "pending")
     await done(client.webhooks.delete(made["id"]))

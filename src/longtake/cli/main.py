@@ -19,6 +19,7 @@ from longtake.cli import (
     schedules,
     secrets,
     tasks,
+    webhooks,
     workers,
 )
 from longtake.cli import credits as credit_commands
@@ -47,6 +48,7 @@ app.add_typer(tasks.app, name="tasks")
 app.add_typer(assets.app, name="assets")
 app.add_typer(runs.app, name="runs")
 app.add_typer(catalogue.app, name="catalogue")
+app.add_typer(webhooks.app, name="webhooks")
 app.command("models")(print_models)
 app.command("login")(login)
 app.command("logout")(logout)

@@ -40,6 +40,21 @@ ASSET = Noun(
     lambda client: client.assets.list(limit=SEARCHED)["assets"],
 )
 
+WEBHOOK = Noun(
+    "webhook", "webhooks", "`longtake webhooks list` lists your webhooks.", lambda client: client.webhooks.list()
+)
+
+
+def deliveries_of(webhook_id: str) -> Noun:
+    """Return what an id of this webhook's deliveries names."""
+    hint = f"`longtake webhooks deliveries {webhook_id}` lists them."
+    return Noun(
+        "delivery",
+        "deliveries",
+        hint,
+        lambda client: client.webhooks.deliveries(webhook_id, limit=SEARCHED)["deliveries"],
+    )
+
 
 def short(one_id: str) -> str:
     """Return the end of an id. Its beginning is a time, which ids of the same minute share."""

@@ -27,5 +27,5 @@ def patterns_of(types: Sequence[str]) -> tuple[str, ...]:
 def check_pattern(pattern: str, known: Sequence[str]) -> str:
     """Return it; raises ValueError for one that nothing could ever match, such as a misspelt type."""
     if pattern not in known:
-        raise ValueError(f"names {pattern[:60]!r}, which no event is; there are {', '.join(known)}")
+        raise ValueError(f"names {pattern[:60]!r}, which is not a type of event; the types are {', '.join(known)}")
     return pattern

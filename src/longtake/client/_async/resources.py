@@ -382,6 +382,12 @@ class AsyncWebhooks:
         """Return a page of deliveries, newest first."""
         return cast("DeliveryList", await self._api.get(route("webhooks", webhook_id, "deliveries") + query(**filters)))
 
+    async def delivery(self, webhook_id: str, delivery_id: str) -> DeliveryWithPayload:
+        """Return one delivery with its payload."""
+        return cast(
+            "DeliveryWithPayload", await self._api.get(route("webhooks", webhook_id, "deliveries", delivery_id))
+        )
+
     async def redeliver(self, webhook_id: str, delivery_id: str) -> DeliveryWithPayload:
         """Try a delivery now. One that has ended starts over with all its attempts."""
         path = route("webhooks", webhook_id, "deliveries", delivery_id, "redeliver")

@@ -380,6 +380,10 @@ class Webhooks:
         """Return a page of deliveries, newest first."""
         return cast("DeliveryList", self._api.get(route("webhooks", webhook_id, "deliveries") + query(**filters)))
 
+    def delivery(self, webhook_id: str, delivery_id: str) -> DeliveryWithPayload:
+        """Return one delivery with its payload."""
+        return cast("DeliveryWithPayload", self._api.get(route("webhooks", webhook_id, "deliveries", delivery_id)))
+
     def redeliver(self, webhook_id: str, delivery_id: str) -> DeliveryWithPayload:
         """Try a delivery now. One that has ended starts over with all its attempts."""
         path = route("webhooks", webhook_id, "deliveries", delivery_id, "redeliver")
