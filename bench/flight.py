@@ -5,6 +5,7 @@ Ten thousand submits through the API would take minutes and be no other rows.
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -104,7 +105,8 @@ def write_tasks(tx: "Transaction", engine: "Engine", remote_ids: list[str], dela
     held = {"amount": PRICE, "state": "open"}
     opened = insert(credit_holds).values(opened_at=NOW)
     tx.execute(opened, [{"task_id": row["id"], "user_id": row["user_id"], **held} for row in rows])
-    post(tx, [Transfer(new_id(), "hold", row["user_id"], PRICE, row["id"]) for row in rows])
+    transfers = [Transfer(new_id(), "hold", row["user_id"], PRICE, row["id"]) for row in rows]
+    post(tx, transfers, Counter(row["user_id"] for row in rows))
     facts = {"provider": "kie", "fact": "accepted"}
     known = [{"task_id": row["id"], "provider_task_id": row["provider_task_id"], **facts} for row in rows]
     tx.execute(insert(submissions).values(at=NOW), known)

@@ -72,7 +72,6 @@ def of_routes(known: Known) -> dict[str, Question]:
     """Return what other routes ask, and what comes with a request that is written."""
     from longtake.capabilities.generation.callbacks import find_callback_task
     from longtake.capabilities.generation.queries import get_task, unfinished_tasks
-    from longtake.capabilities.generation.tasks import COUNT
     from longtake.http.idempotency import FIND
     from longtake.server.snapshot import take_snapshot
     from longtake.services.assets import assets_of_tasks
@@ -87,7 +86,6 @@ def of_routes(known: Known) -> dict[str, Question]:
         "unread": Question(count_unread, (HEAVY,), HEAVY),
         "whole snapshot": Question(take_snapshot, (HEAVY,), HEAVY),
         "idempotency key": Question(lambda tx: tx.run(FIND, **key)),
-        "number under way, at a submit": Question(lambda tx: tx.run(COUNT, user_id=HEAVY, most=1000)),
         "task of a callback": Question(find_callback_task, ("kie", known.talk.reference)),
     }
 

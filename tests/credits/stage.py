@@ -9,6 +9,7 @@ from sqlalchemy import select, text
 from longtake.clock import new_id
 from longtake.engine.tables import events
 from longtake.services.credits import Transfer, grant, hold
+from longtake.services.credits.transfers import HOLDS_LIMIT
 
 if TYPE_CHECKING:
     from longtake import Transaction
@@ -20,11 +21,11 @@ def give(tx: Transaction, user_id: str, amount: int, reference: str | None = Non
     return grant(tx, user_id=user_id, amount=amount, reason="test", made_by="tester", reference=reference)
 
 
-def begin(tx: Transaction, user_id: str, amount: int, task_id: str | None = None) -> str:
+def begin(tx: Transaction, user_id: str, amount: int, task_id: str | None = None, most: int = HOLDS_LIMIT) -> str:
     """Write a task that has begun, with its credits held; return its id."""
     task_id = task_id or new_id()
     write_task(tx, task_id, user_id)
-    hold(tx, user_id=user_id, task_id=task_id, amount=amount)
+    hold(tx, user_id=user_id, task_id=task_id, amount=amount, most=most)
     return task_id
 
 

@@ -54,7 +54,12 @@ DAMAGE: list[tuple[str, set[str], list[str]]] = [
         [f"UPDATE credit_entries SET user_id = 'bob' WHERE user_id = 'ada' AND transfer_id = {GRANTED}"],
     ),
     ("more in the balance", {"BALANCE_WRONG"}, ["UPDATE credit_balances SET available = available + 1"]),
-    ("no balance", {"BALANCE_WRONG", "BALANCE_HELD_WRONG"}, ["DELETE FROM credit_balances"]),
+    ("one hold more", {"BALANCE_HOLDS_WRONG"}, ["UPDATE credit_balances SET open_holds = open_holds + 1"]),
+    (
+        "no balance",
+        {"BALANCE_WRONG", "BALANCE_HELD_WRONG", "BALANCE_HOLDS_WRONG"},
+        ["DELETE FROM credit_balances"],
+    ),
     (
         "more held",
         {"BALANCE_WRONG", "BALANCE_HELD_WRONG"},
@@ -67,12 +72,12 @@ DAMAGE: list[tuple[str, set[str], list[str]]] = [
     ),
     (
         "captured without a capture",
-        {"HOLD_TRANSFERS_WRONG", "BALANCE_HELD_WRONG", "TASK_WITHOUT_HOLD"},
+        {"HOLD_TRANSFERS_WRONG", "BALANCE_HELD_WRONG", "BALANCE_HOLDS_WRONG", "TASK_WITHOUT_HOLD"},
         [f"UPDATE credit_holds SET state = 'captured', ended_at = opened_at WHERE task_id = '{OPEN}'"],
     ),
     (
         "open again after its capture",
-        {"HOLD_TRANSFERS_WRONG", "HOLD_OPEN_AFTER_END", "BALANCE_HELD_WRONG"},
+        {"HOLD_TRANSFERS_WRONG", "HOLD_OPEN_AFTER_END", "BALANCE_HELD_WRONG", "BALANCE_HOLDS_WRONG"},
         [f"UPDATE credit_holds SET state = 'open', ended_at = NULL WHERE task_id = '{CHARGED}'"],
     ),
     (

@@ -55,6 +55,7 @@ def test_what_can_never_be_right_is_refused(charged: Database) -> None:
         "INSERT INTO credit_transfers (kind, user_id, amount) VALUES ('capture', 'ada', 1)",
         "UPDATE credit_balances SET available = -1",
         "UPDATE credit_balances SET held = -1",
+        "UPDATE credit_balances SET open_holds = -1",
         "UPDATE credit_holds SET ended_at = NULL",
     ):
         with pytest.raises(DBAPIError):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake.clock import new_id
-from longtake.errors import InsufficientCredits, InvalidAmount, InvalidText, NotFound, StateConflict
+from longtake.errors import InsufficientCredits, InvalidAmount, InvalidText, NotFound, StateConflict, TooManyTasks
 from longtake.services.credits import (
     Balance,
     Ended,
@@ -21,8 +21,7 @@ from longtake.services.credits import (
     release,
     withdraw,
 )
-from longtake.services.credits.balances import BALANCE_LIMIT
-from longtake.services.credits.transfers import AMOUNT_LIMIT
+from longtake.services.credits.transfers import AMOUNT_LIMIT, BALANCE_LIMIT
 from tests.credits.stage import begin, end_task, give, kinds, sums, told
 
 if TYPE_CHECKING:
@@ -120,6 +119,26 @@ def test_a_free_task_has_a_hold_that_ends_but_moves_nothing(database: Database) 
     assert database.run_blocking(kinds) == []
     with pytest.raises(StateConflict, match="cost nothing"):
         database.run_blocking(lambda tx: refund(tx, task_id=tasks[0], made_by="root", reason="x"))
+
+
+@pytest.mark.parametrize("price", [0, 5])
+def test_a_user_has_no_more_open_holds_than_allowed(database: Database, price: int) -> None:
+    if price:
+        database.run_blocking(give, "ada", 100)
+
+    def begin_one(tx: Transaction, task_id: str) -> str:
+        return begin(tx, "ada", price, task_id, most=2)
+
+    first, _second = (database.run_blocking(begin_one, new_id()) for _ in range(2))
+    with pytest.raises(TooManyTasks) as refused:
+        database.run_blocking(begin_one, new_id())
+    assert refused.value.facts == {"limit": 2}
+    database.run_blocking(release, [first], "x")
+    database.run_blocking(end_task, first, "failed")
+    database.run_blocking(begin_one, new_id())
+    with pytest.raises(TooManyTasks):
+        database.run_blocking(begin_one, new_id())
+    assert database.run_blocking(audit) == []
 
 
 def test_a_batch_of_many_users_and_many_tasks_of_each_sums_up(database: Database) -> None:
@@ -229,7 +248,7 @@ def test_the_largest_amount_works_and_a_balance_has_an_end(database: Database, m
     database.run_blocking(give, "ada", AMOUNT_LIMIT)
 
     limit = 5 * AMOUNT_LIMIT
-    monkeypatch.setattr("longtake.services.credits.balances.BALANCE_LIMIT", limit)
+    monkeypatch.setattr("longtake.services.credits.transfers.BALANCE_LIMIT", limit)
     for _ in range(4):
         database.run_blocking(give, "ada", AMOUNT_LIMIT)
     with pytest.raises(InvalidAmount, match="A user cannot have more"):

@@ -7,7 +7,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from longtake.clock import new_id
-from longtake.errors import InsufficientCredits, StateConflict
+from longtake.errors import InsufficientCredits, StateConflict, TooManyTasks
 from longtake.services.credits import Balance, audit, balance, capture, end_holds, refund, release
 from tests.credits.stage import begin, end_task, give, kinds
 
@@ -24,6 +24,18 @@ async def test_f51_of_a_hundred_submits_with_credit_for_one_exactly_one_is_accep
     assert (len(accepted), len(refused)) == (1, 99)
     assert database.run_blocking(balance, "ada") == Balance(0, 10)
     assert database.run_blocking(kinds) == ["grant", "hold"]
+    assert database.run_blocking(audit) == []
+
+
+async def test_of_a_hundred_submits_where_one_is_left_exactly_one_is_accepted(database: Database) -> None:
+    database.run_blocking(give, "ada", 1000)
+    for _ in range(2):
+        database.run_blocking(begin, "ada", 10)
+    calls = [database.run(begin, "ada", 10, new_id(), 3) for _ in range(100)]
+    ends = await asyncio.gather(*calls, return_exceptions=True)
+    assert sum(isinstance(end, str) for end in ends) == 1
+    assert sum(isinstance(end, TooManyTasks) for end in ends) == 99
+    assert database.run_blocking(balance, "ada") == Balance(970, 30)
     assert database.run_blocking(audit) == []
 
 

@@ -56,7 +56,7 @@ PROBLEMS: dict[str, str] = {
     "PROCESSINGS_TOO_MANY": "3 requests process the queue in this server already.",
     "RATE_LIMITED": "You have sent too many requests.",
     "STREAMS_TOO_MANY": "You have too many event streams open.",
-    "TASKS_TOO_MANY": "This user has 500 unfinished tasks already. Wait until some have ended.",
+    "TASKS_TOO_MANY": "One user may have 1,000 unfinished tasks. Wait until some have ended.",
     "DATABASE_UNAVAILABLE": "The database cannot be reached.",
     "NOT_READY": "Not ready: database: the database did not answer within 2 s.",
     "PROVIDER_NOT_CONFIGURED": "The model veo3 cannot be used: its provider kie_veo has no key.",

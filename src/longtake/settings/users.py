@@ -62,7 +62,10 @@ class UserSettings(BaseModel):
         default=5_000, ge=1, le=100_000, description="Event streams that one server keeps open at the same time."
     )
     unfinished_tasks: int = Field(
-        default=1000, ge=1, le=1_000_000, description="Unfinished tasks that one user may have."
+        default=1000,
+        ge=1,
+        le=1_000_000,
+        description="Unfinished tasks that one user may have; images of scenes are counted too.",
     )
     unfinished_imports: int = Field(
         default=1000, ge=1, le=1_000_000, description="Unfinished imports of files that one user may have."

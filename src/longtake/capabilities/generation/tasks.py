@@ -12,14 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Double, Integer, Text, bindparam, func, insert, null, select, update
+from sqlalchemy import Double, bindparam, func, insert, null, select, update
 
 from longtake.adapters.providers.provider import Provider
 from longtake.capabilities.generation.intervals import first_poll
 from longtake.capabilities.generation.queries import get_task
 from longtake.capabilities.generation.submissions import was_reported
 from longtake.capabilities.generation.tables import (
-    IS_UNFINISHED,
     POLL,
     SUBMIT,
     TASK_KINDS,
@@ -38,7 +37,7 @@ from longtake.engine.control import cancel_of_subject
 from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.engine.jobs import JobRequest
-from longtake.errors import InvalidReferences, StateConflict, TooManyTasks
+from longtake.errors import InvalidReferences, StateConflict
 from longtake.services.assets import NewAsset, assets, register_assets
 from longtake.services.conversations.messages import FinishedMessage, finish_messages, open_placeholder
 from longtake.services.credits import end_holds, hold, refund
@@ -64,12 +63,6 @@ WRITE = Prepared(
     )
     .returning(*tasks.columns)
 )
-_MINE = (
-    select(tasks.c.id)
-    .where(tasks.c.user_id == bindparam("user_id", type_=Text), IS_UNFINISHED)
-    .limit(bindparam("most", type_=Integer))
-)
-COUNT = Prepared(select(func.count().label("number")).select_from(_MINE.subquery()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +98,6 @@ class NewTask:
 def create_task(tx: Transaction, engine: Engine, new: NewTask, limits: TaskLimits) -> Task:
     """Write the task with its job, hold, event and placeholder; a refusal writes nothing and holds nothing."""
     request, user_id = new.request, new.user_id
-    _require_room(tx, user_id, limits.unfinished)
     _require_references(tx, user_id, request.references)
     task = task_from(tx.run(WRITE, **_values(new, limits))[0])
     arguments = {"provider": request.model.provider}
@@ -119,7 +111,14 @@ def create_task(tx: Transaction, engine: Engine, new: NewTask, limits: TaskLimit
     }
     append_event(tx, "task.created", subject=new.id, user_id=user_id, data=event)
     # As late as possible: this locks the user's balance until the commit, and the user's other submits wait for it.
-    hold(tx, user_id=user_id, task_id=new.id, amount=request.model.credits, request_id=new.request_id)
+    hold(
+        tx,
+        user_id=user_id,
+        task_id=new.id,
+        amount=request.model.credits,
+        request_id=new.request_id,
+        most=limits.unfinished,
+    )
     if request.conversation_id is not None:
         open_placeholder(
             tx,
@@ -164,11 +163,6 @@ def _values(new: NewTask, limits: TaskLimits) -> dict[str, Any]:
         "reference": new.reference,
         "queue_seconds": limits.queue_seconds,
     }
-
-
-def _require_room(tx: Transaction, user_id: str, most: int) -> None:
-    if tx.run(COUNT, user_id=user_id, most=most)[0].number >= most:
-        raise TooManyTasks(f"This user has {most:,} unfinished tasks already. Wait until some have ended.", limit=most)
 
 
 def _require_references(tx: Transaction, user_id: str, references: tuple[str, ...]) -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import insert, update
 
 from longtake.capabilities.scenes.models import SceneModel
 from longtake.capabilities.scenes.queries import Run, Scene, get_run, lock_run
-from longtake.capabilities.scenes.tables import IMAGE, IS_LIVE, image_jobs, scenes
+from longtake.capabilities.scenes.tables import IMAGE, image_jobs, scenes
 from longtake.clock import new_id
 from longtake.db import Transaction
 from longtake.db.dialects import NOW
 from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.engine.jobs import JobRequest
-from longtake.errors import NotFound, StateConflict, TooManyTasks
+from longtake.errors import NotFound, StateConflict
 from longtake.services.credits import hold_each
 
 MAX_ATTEMPTS = 3
@@ -86,7 +86,6 @@ def regenerate_scene(
 
 def queue_scenes(tx: Transaction, engine: Engine, run: Run, wanted: Sequence[Scene], order: ImageOrder) -> None:
     """Queue these scenes' images; all are refused when the credits do not suffice for all."""
-    _require_room(tx, run.user_id, len(wanted), order.most)
     ids = [new_id() for _ in wanted]
     given = {"run_id": run.id, "user_id": run.user_id, "price": order.model.price, "request_id": order.request_id}
     rows = [
@@ -112,21 +111,11 @@ def queue_scenes(tx: Transaction, engine: Engine, run: Run, wanted: Sequence[Sce
     append_event(tx, "run.queued", subject=run.id, user_id=run.user_id, data=data)
     # Late: the user's balance is locked from here to the commit.
     amounts = dict.fromkeys(ids, order.model.price)
-    hold_each(tx, user_id=run.user_id, amounts=amounts, request_id=order.request_id)
+    hold_each(tx, user_id=run.user_id, amounts=amounts, request_id=order.request_id, most=order.most)
 
 
 def _require_not_cancelled(run: Run) -> None:
     if run.cancelled_at is not None:
         raise StateConflict(
             f"The run {run.id} is cancelled, so no more images can be generated for it.", run_status="cancelled"
-        )
-
-
-def _require_room(tx: Transaction, user_id: str, more: int, most: int) -> None:
-    mine = select(func.count()).select_from(image_jobs).where(image_jobs.c.user_id == user_id, IS_LIVE)
-    if tx.execute(mine).scalar_one() + more > most:
-        raise TooManyTasks(
-            f"One user may have {most:,} unfinished scene images; wait until some have ended.",
-            hint="GET /v1/runs shows which runs are generating.",
-            limit=most,
         )

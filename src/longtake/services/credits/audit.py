@@ -91,6 +91,16 @@ BALANCES = (
         ) AS either GROUP BY user_id HAVING sum(held) <> 0
         """,
     ),
+    Check(
+        "BALANCE_HOLDS_WRONG",
+        "The user's number of open holds is not that of the open holds.",
+        """
+        SELECT NULL, user_id, NULL FROM (
+            SELECT user_id, open_holds FROM credit_balances
+            UNION ALL SELECT user_id, -1 FROM credit_holds WHERE state = 'open'
+        ) AS either GROUP BY user_id HAVING sum(open_holds) <> 0
+        """,
+    ),
 )
 
 HOLDS = (

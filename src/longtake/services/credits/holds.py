@@ -5,6 +5,7 @@ Locks are taken in one order everywhere: holds by task, then balances by user. S
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,8 +19,9 @@ from longtake.db.dialects import NOW, POSTGRESQL, SQLITE
 from longtake.db.prepared import Prepared
 from longtake.engine.queue_postgresql import arrays
 from longtake.errors import StateConflict
+from longtake.services.credits.balances import open_balance
 from longtake.services.credits.tables import credit_holds
-from longtake.services.credits.transfers import Transfer, check_amount, post
+from longtake.services.credits.transfers import HOLDS_LIMIT, Transfer, check_amount, post
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,17 +60,38 @@ class Ended:
     released: dict[str, int]
 
 
-def hold(tx: Transaction, *, user_id: str, task_id: str, amount: int, request_id: str | None = None) -> None:
-    """Hold the price of a task; raises InsufficientCredits. A task that costs nothing has a hold too."""
-    hold_each(tx, user_id=user_id, amounts={task_id: amount}, request_id=request_id)
+def hold(
+    tx: Transaction,
+    *,
+    user_id: str,
+    task_id: str,
+    amount: int,
+    request_id: str | None = None,
+    most: int = HOLDS_LIMIT,
+) -> None:
+    """Hold the price of a task. A task that costs nothing has a hold too.
+
+    Raises InsufficientCredits, or TooManyTasks when the user would have more than `most` open holds.
+    """
+    hold_each(tx, user_id=user_id, amounts={task_id: amount}, request_id=request_id, most=most)
 
 
-def hold_each(tx: Transaction, *, user_id: str, amounts: Mapping[str, int], request_id: str | None = None) -> None:
+def hold_each(
+    tx: Transaction,
+    *,
+    user_id: str,
+    amounts: Mapping[str, int],
+    request_id: str | None = None,
+    most: int = HOLDS_LIMIT,
+) -> None:
     """Hold the prices of several tasks of one user as ``hold`` does: all of them, or none."""
     for task_id, amount in amounts.items():
         check_amount(amount, least=0)
         if not tx.run(OPEN[tx.dialect], task_id=task_id, user_id=user_id, amount=amount):
             raise StateConflict(f"Credits are already held for the task {task_id}.")
+    if not any(amounts.values()):
+        # Somebody without credits may have free tasks.
+        open_balance(tx, user_id)
     post(
         tx,
         [
@@ -76,6 +99,8 @@ def hold_each(tx: Transaction, *, user_id: str, amounts: Mapping[str, int], requ
             for task_id, amount in amounts.items()
             if amount
         ],
+        {user_id: len(amounts)},
+        most_holds=most,
     )
 
 
@@ -101,11 +126,12 @@ def end_holds(tx: Transaction, *, capture: Sequence[str] = (), release: Mapping[
     _lock(tx, [*capture, *reasons])
     captured = _end(tx, "captured", capture)
     released = _end(tx, "released", list(reasons))
+    ended = [*captured, *released]
     transfers = [Transfer(new_id(), "capture", user, amount, task) for task, user, amount in captured if amount]
     transfers += [
         Transfer(new_id(), "release", user, amount, task, reasons[task]) for task, user, amount in released if amount
     ]
-    post(tx, transfers)
+    post(tx, transfers, {user: -number for user, number in Counter(user for _task, user, _amount in ended).items()})
     return Ended([task for task, *_rest in captured], {task: amount for task, _user, amount in released})
 
 

@@ -1,6 +1,6 @@
 """The tables of the ledger. Migrations create them; this file describes them to SQLAlchemy Core."""
 
-from sqlalchemy import BigInteger, Column, Table, Text, column, table
+from sqlalchemy import BigInteger, Column, Integer, Table, Text, column, table
 
 from longtake.db.dialects import Identifier, Instant
 from longtake.engine.tables import metadata
@@ -27,6 +27,8 @@ credit_balances = Table(
     Column("user_id", Text, primary_key=True),
     Column("available", BigInteger, nullable=False),
     Column("held", BigInteger, nullable=False),
+    #: As many holds of the user are open: a submit need not count them.
+    Column("open_holds", Integer, nullable=False),
     Column("changed_at", Instant, nullable=False),
 )
 

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
 from longtake.db.dialects import SQLITE
-from longtake.engine.events import append_events
+from longtake.engine.events import TOPIC, append_events
 from longtake.engine.queries import plain
 from longtake.engine.queue_postgresql import arrays
 from longtake.errors import InvalidAmount
-from longtake.services.credits.balances import Balance, change_balances
+from longtake.services.credits.balances import Balance, Change, refusal
 from longtake.services.credits.tables import credit_transfers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sqlalchemy import Row
 
     from longtake.db import Transaction
 
 AMOUNT_LIMIT = 10**12
+#: The most credits one user can have, far below what 64 bits hold.
+BALANCE_LIMIT = 10**15
+#: What the column can count.
+HOLDS_LIMIT = 2**31 - 1
 
 #: The account each kind of transfer takes from, and the one it goes to.
 WAYS = {
@@ -35,20 +38,46 @@ WAYS = {
     "withdraw": ("available", "issued"),
 }
 USER_ACCOUNTS = ("available", "held")
+COLUMNS = ("id", "kind", "user_id", "task_id", "amount", "reason", "made_by", "reference", "request_id")
 
-WRITE_POSTGRESQL = """
+LOCK_POSTGRESQL = "SELECT FROM credit_balances WHERE user_id = ANY(%s::text[]) ORDER BY user_id FOR UPDATE"
+
+# A balance that may not change gets no row in `changed`, and none of its transfers is written.
+POST_POSTGRESQL = """
 WITH given AS (
     SELECT * FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::uuid[], %s::bigint[], %s::text[], %s::text[],
                          %s::text[], %s::text[], %s::text[], %s::text[])
         AS given(id, kind, user_id, task_id, amount, reason, made_by, reference, request_id, origin, target)
+), changed AS (
+    UPDATE credit_balances AS balance SET available = balance.available + change.available,
+        held = balance.held + change.held, open_holds = balance.open_holds + change.holds, changed_at = longtake_now()
+    FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::int[]) AS change(user_id, available, held, holds)
+    WHERE balance.user_id = change.user_id AND balance.available + change.available >= 0
+      AND (change.holds <= 0 OR balance.open_holds + change.holds <= %s)
+    RETURNING balance.user_id, balance.available, balance.held
+), paid AS (
+    SELECT given.*, changed.available, changed.held FROM given JOIN changed ON changed.user_id = given.user_id
 ), written AS (
     INSERT INTO credit_transfers (id, kind, user_id, task_id, amount, reason, made_by, reference, request_id)
-    SELECT id, kind, user_id, task_id, amount, reason, made_by, reference, request_id FROM given
+    SELECT id, kind, user_id, task_id, amount, reason, made_by, reference, request_id FROM paid
+), entered AS (
+    INSERT INTO credit_entries (transfer_id, account, user_id, amount)
+    SELECT id, origin, CASE WHEN origin IN ('available', 'held') THEN user_id END, -amount FROM paid
+    UNION ALL
+    SELECT id, target, CASE WHEN target IN ('available', 'held') THEN user_id END, amount FROM paid
+), told AS (
+    INSERT INTO events (type, subject, user_id, data)
+    SELECT 'credits.changed', coalesce(task_id, id)::text, user_id,
+           jsonb_build_object('kind', kind, 'amount', amount, 'available', available, 'held', held) FROM paid
 )
-INSERT INTO credit_entries (transfer_id, account, user_id, amount)
-SELECT id, origin, CASE WHEN origin IN ('available', 'held') THEN user_id END, -amount FROM given
-UNION ALL
-SELECT id, target, CASE WHEN target IN ('available', 'held') THEN user_id END, amount FROM given
+SELECT user_id, available, held FROM changed
+"""
+
+CHANGE_SQLITE = """
+UPDATE credit_balances SET available = available + ?2, held = held + ?3, open_holds = open_holds + ?4,
+    changed_at = longtake_now()
+WHERE user_id = ?1 AND available + ?2 >= 0 AND (?4 <= 0 OR open_holds + ?4 <= ?5)
+RETURNING user_id, available, held
 """
 
 TRANSFER_SQLITE = """
@@ -87,32 +116,81 @@ def check_amount(amount: int, *, least: int = 1) -> None:
         raise InvalidAmount(f"The amount is {amount!r}; it must be a whole number from {least} to {AMOUNT_LIMIT:,}.")
 
 
-def post(tx: Transaction, transfers: Sequence[Transfer]) -> None:
-    """Write the transfers with their entries, balances and events; none of them if one cannot be paid."""
-    if not transfers:
+def post(
+    tx: Transaction,
+    transfers: Sequence[Transfer],
+    holds: Mapping[str, int] | None = None,
+    *,
+    most_holds: int = HOLDS_LIMIT,
+) -> None:
+    """Write the transfers with their entries, balances and events, and count the holds that users open or end.
+
+    Raises InsufficientCredits or TooManyTasks. The condition of the UPDATE decides, not an earlier read: the second of
+    two spenders sees what the first left.
+    """
+    changes = _changes(transfers, holds or {})
+    if not changes:
         return
-    balances = change_balances(tx, _sums(transfers))
-    rows = [
-        (one.id, one.kind, one.user_id, one.task_id, one.amount, one.reason, one.made_by, one.reference, one.request_id)
-        for one in transfers
-    ]
-    if tx.dialect == SQLITE:
-        tx.sql_many(TRANSFER_SQLITE, rows)
-        tx.sql_many(ENTRY_SQLITE, [entry for one in transfers for entry in _entries(one)])
-    else:
-        tx.sql(WRITE_POSTGRESQL, arrays([(*row, *WAYS[row[1]]) for row in rows]))
-    append_events(tx, [_event(one, balances[one.user_id]) for one in transfers])
+    write = _post_sqlite if tx.dialect == SQLITE else _post_postgresql
+    after = write(tx, transfers, changes, most_holds)
+    for user_id, change in changes.items():
+        if user_id not in after:
+            raise refusal(tx, user_id, change, most_holds)
+        if after[user_id].available > BALANCE_LIMIT:
+            raise InvalidAmount(f"A user cannot have more than {BALANCE_LIMIT:,} credits.")
+    if transfers:
+        tx.signal(TOPIC)
 
 
-def _sums(transfers: Sequence[Transfer]) -> dict[str, Balance]:
-    """Return the sum of each user's changes."""
-    by_user: dict[str, list[Balance]] = defaultdict(list)
+def _changes(transfers: Sequence[Transfer], holds: Mapping[str, int]) -> dict[str, Change]:
+    """Return the sum of each user's changes, in the order of user ids."""
+    by_user: dict[str, list[Balance]] = {user_id: [] for user_id in holds}
     for one in transfers:
-        by_user[one.user_id].append(one.change)
+        by_user.setdefault(one.user_id, []).append(one.change)
     return {
-        user_id: Balance(sum(one.available for one in changes), sum(one.held for one in changes))
-        for user_id, changes in by_user.items()
+        user_id: Change(sum(one.available for one in mine), sum(one.held for one in mine), holds.get(user_id, 0))
+        for user_id, mine in sorted(by_user.items())
     }
+
+
+def _post_postgresql(
+    tx: Transaction, transfers: Sequence[Transfer], changes: Mapping[str, Change], most_holds: int
+) -> dict[str, Balance]:
+    if len(changes) > 1:
+        # An UPDATE of many rows locks them in any order, so that two batches could deadlock.
+        tx.sql(LOCK_POSTGRESQL, arrays([(user_id,) for user_id in changes]))
+    rows = arrays([(*_columns(one), *WAYS[one.kind]) for one in transfers]) or ["{}"] * (len(COLUMNS) + 2)
+    rows += arrays([(user_id, one.available, one.held, one.holds) for user_id, one in changes.items()])
+    return {user_id: Balance(*rest) for user_id, *rest in tx.sql(POST_POSTGRESQL, [*rows, most_holds])}
+
+
+def _post_sqlite(
+    tx: Transaction, transfers: Sequence[Transfer], changes: Mapping[str, Change], most_holds: int
+) -> dict[str, Balance]:
+    after: dict[str, Balance] = {}
+    for user_id, one in changes.items():
+        rows = tx.sql(CHANGE_SQLITE, (user_id, one.available, one.held, one.holds, most_holds))
+        if not rows:
+            return after
+        after[user_id] = Balance(*rows[0][1:])
+    tx.sql_many(TRANSFER_SQLITE, [_columns(one) for one in transfers])
+    tx.sql_many(ENTRY_SQLITE, [entry for one in transfers for entry in _entries(one)])
+    append_events(tx, [_event(one, after[one.user_id]) for one in transfers])
+    return after
+
+
+def _columns(one: Transfer) -> tuple[Any, ...]:
+    return (
+        one.id,
+        one.kind,
+        one.user_id,
+        one.task_id,
+        one.amount,
+        one.reason,
+        one.made_by,
+        one.reference,
+        one.request_id,
+    )
 
 
 def _entries(one: Transfer) -> list[tuple[str, str, str | None, int]]:
