@@ -7,7 +7,6 @@ outside the database; ids and times it needs are made before.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from abc import ABC, abstractmethod
 from contextlib import asynccontextmanager
@@ -15,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 
     from sqlalchemy import Connection, CursorResult, Executable
@@ -150,6 +150,9 @@ class Signals:
     @asynccontextmanager
     async def heeded(self, topic: str, wake: asyncio.Event, rounds: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         """Let `rounds` go on until the block ends; `wake` is set whenever the topic is heard."""
+        # Here: commands that only ask a server import this module, and have no event loop.
+        import asyncio  # noqa: PLC0415
+
         loop = asyncio.get_running_loop()
 
         def heard(one: str) -> None:
