@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake.capabilities.generation import watch as watch_module
-from longtake.services.live.subscriber import TypeFilter
+from longtake.services.live.streams import TypeFilter
 from tests.engine.stage import until_readable
 from tests.generation.studio import USER
 

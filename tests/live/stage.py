@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 from longtake.clock import SystemClock
 from longtake.engine.events import append_events, is_held_up
 from longtake.services.live.feed import Feed
-from longtake.services.live.streams import Stream, StreamLimits, Streams
-from longtake.services.live.subscriber import TypeFilter
+from longtake.services.live.streams import Stream, StreamLimits, Streams, TypeFilter
 from tests.api.stage import token
 from tests.wait import PATIENCE_SECONDS, until
 

@@ -11,8 +11,7 @@ import pytest
 from longtake import Database, open_database
 from longtake.engine.events import is_held_up
 from longtake.services.live import feed as feed_module
-from longtake.services.live import streams as streams_module
-from longtake.services.live import subscriber as reader_module
+from longtake.services.live import streams
 from longtake.services.live.event_log import current_place, read_cursor
 from longtake.services.live.feed import ReplayBuffer
 from longtake.services.live.streams import StreamLimits
@@ -122,7 +121,7 @@ async def test_a_reader_goes_on_where_it_was_from_memory_and_from_the_log(databa
 async def test_events_that_come_while_a_reader_catches_up_are_told_once(
     database: Database, monkeypatch: pytest.MonkeyPatch, remembered: int
 ) -> None:
-    monkeypatch.setattr(streams_module, "PAGE", 3)
+    monkeypatch.setattr(streams, "PAGE", 3)
     start = await database.read(current_place)
     expected = [str(number) for number in range(60)]
     await told(database, *expected[:30])
@@ -223,7 +222,7 @@ async def test_a_listener_that_fails_keeps_nobody_from_hearing(database: Databas
 async def test_a_reader_who_is_too_slow_is_dropped_and_goes_on_without_loss(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reader_module, "MOST_WAITING", 5)
+    monkeypatch.setattr(streams, "MOST_WAITING", 5)
     desk = Desk(database)
     slow = (await desk.open()).chunks()
     taken = [await anext(slow)]
@@ -241,7 +240,7 @@ async def test_a_reader_who_is_too_slow_is_dropped_and_goes_on_without_loss(
 
 
 async def test_a_slow_reader_holds_nobody_else_up(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader_module, "MOST_WAITING_BYTES", 500)
+    monkeypatch.setattr(streams, "MOST_WAITING_BYTES", 500)
     desk = Desk(database)
     stuck = await desk.open()
     quick = await desk.follow()

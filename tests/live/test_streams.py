@@ -103,7 +103,7 @@ async def test_more_streams_than_allowed_are_refused_until_one_is_closed(
 async def test_a_connection_that_takes_nothing_more_is_hung_up(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longtake.services.live.subscriber.LAST_FRAME_SECONDS", 0.05)
+    monkeypatch.setattr("longtake.services.live.streams.LAST_FRAME_SECONDS", 0.05)
     desk = Desk(database)
     stuck = await desk.open()
     hung_up = asyncio.Event()

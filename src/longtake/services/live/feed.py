@@ -17,7 +17,7 @@ from longtake.engine.events import TOPIC
 from longtake.errors import LongtakeError
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
 from longtake.services.live.event_log import Cursor, LogPage, current_place, read_page
-from longtake.services.live.subscriber import EncodedEvent, EndReason, Subscriber, TypeFilter, encode_event
+from longtake.services.live.streams import EncodedEvent, EndReason, Subscriber, TypeFilter, encode_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable

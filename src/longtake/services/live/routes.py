@@ -17,8 +17,7 @@ from longtake.http.problem_schema import CALLER, problems
 from longtake.services.accounts.current_caller import Caller, CurrentCaller
 from longtake.services.live.event_log import read_cursor
 from longtake.services.live.feed import Feed
-from longtake.services.live.streams import Stream, StreamLimits, Streams
-from longtake.services.live.subscriber import EndReason, TypeFilter
+from longtake.services.live.streams import EndReason, Stream, StreamLimits, Streams, TypeFilter
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
