@@ -18,7 +18,7 @@ from longtake.services.accounts.api_keys import create_key, make_key
 from longtake.services.accounts.deletion import AccountDeletion
 from longtake.services.conversations.store import create_conversation
 from longtake.services.credits import audit
-from longtake.services.webhooks.endpoints import NewEndpoint, create_endpoint
+from longtake.services.webhooks.endpoints import create_endpoint
 from tests.api.stage import picture
 from tests.generation.studio import CREDITS, USER
 from tests.storages import keys_in
@@ -193,7 +193,7 @@ async def furnish(studio: Studio, user: str) -> None:
 
     def write(tx: Transaction) -> None:
         create_key(tx, make_key(), user, "a key", "user", ["read"])
-        create_endpoint(tx, user, NewEndpoint(new_id(), "https://example.com/", "", [], "sealed"))
+        create_endpoint(tx, user, new_id(), "https://example.com/", "", [], "sealed")
 
     await studio.database.run(write)
 

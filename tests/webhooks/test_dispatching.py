@@ -13,7 +13,7 @@ from longtake import Engine, open_database
 from longtake.engine.events import TOPIC
 from longtake.services.webhooks import dispatcher
 from longtake.services.webhooks.dispatcher import Dispatcher, dispatch, has_news
-from longtake.services.webhooks.endpoints import NewEndpoint, create_endpoint, delete_endpoint
+from longtake.services.webhooks.endpoints import create_endpoint, delete_endpoint
 from tests.engine.stage import execute, until_read, until_readable
 from tests.webhooks.stage import Stage, tell
 
@@ -284,7 +284,7 @@ async def test_an_endpoint_that_commits_late_gets_what_follows_its_commit(postgr
     async with Stage(database).open() as stage:
 
         def create_and_wait(tx: Transaction) -> str:
-            found = create_endpoint(tx, "bob", NewEndpoint("0199c1f2-7a40-7cc3-98c4-dc0c0c07398f", "x", "", [], "s"))
+            found = create_endpoint(tx, "bob", "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f", "x", "", [], "s")
             made.set()
             assert commit.wait(20)
             return str(found["id"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import delete, func, insert, select, update
@@ -34,19 +33,10 @@ SHOWN = tuple(webhook_endpoints.c[name] for name in (
 ))  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class NewEndpoint:
-    """The values of a new endpoint."""
-
-    id: str
-    url: str
-    description: str
-    events: Sequence[str]
-    sealed_secret: str
-
-
-def create_endpoint(tx: Transaction, user_id: str, new: NewEndpoint) -> dict[str, Any]:
-    """Create an endpoint. It gets the events written from now on."""
+def create_endpoint(
+    tx: Transaction, user_id: str, endpoint_id: str, url: str, description: str, events: Sequence[str], sealed: str
+) -> dict[str, Any]:
+    """Create an endpoint with a sealed secret. It gets the events written from now on."""
     if tx.dialect == POSTGRESQL:
         # Without the lock, two concurrent requests would both find room for one more.
         tx.sql("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"webhooks of {user_id}",))
@@ -54,12 +44,12 @@ def create_endpoint(tx: Transaction, user_id: str, new: NewEndpoint) -> dict[str
     if tx.execute(found).scalar_one() >= MOST_ENDPOINTS:
         raise StateConflict(f"This user already has {MOST_ENDPOINTS} webhooks.", hint="Delete one first.")
     values = {
-        "id": new.id,
+        "id": endpoint_id,
         "user_id": user_id,
-        "url": new.url,
-        "description": new.description,
-        "events": list(new.events),
-        "secret": new.sealed_secret,
+        "url": url,
+        "description": description,
+        "events": list(events),
+        "secret": sealed,
         "enabled": True,
         "created_at": NOW,
         "changed_at": NOW,

@@ -21,7 +21,6 @@ from longtake.plain_text import check_plain_text
 from longtake.services.vault.vault import Vault
 from longtake.services.webhooks.dispatcher import DELIVER, delivery_values, enqueue_deliveries
 from longtake.services.webhooks.endpoints import (
-    NewEndpoint,
     change_endpoint,
     create_endpoint,
     get_endpoint,
@@ -65,8 +64,8 @@ class Webhooks:
         """Create a webhook; return it with its secret."""
         self._check({"url": url, "description": description})
         endpoint_id, secret = new_id(), new_secret()
-        new = NewEndpoint(endpoint_id, url, description, events, seal_secret(self.vault, endpoint_id, secret))
-        return await self.database.run(create_endpoint, user_id, new) | {"secret": secret}
+        given = (endpoint_id, url, description, events, seal_secret(self.vault, endpoint_id, secret))
+        return await self.database.run(create_endpoint, user_id, *given) | {"secret": secret}
 
     async def change(self, user_id: str, endpoint_id: str, changes: dict[str, Any]) -> dict[str, Any]:
         """Change the given fields of a webhook."""
