@@ -49,17 +49,15 @@ def names_an_application(user_agent: str) -> bool:
     return any(product.partition("/")[0].lower() not in LIBRARIES for product in products)
 
 
-def check_caller(exchange: Exchange) -> web.Response | None:
+def check_caller(_sandbox: Sandbox, exchange: Exchange) -> web.Response | None:
     """Return the refusal of a call that names no application; None if the call may pass."""
     if names_an_application(exchange.request.headers.get("User-Agent", "")):
         return None
     return refuse(403, 403, "Please set a User-Agent that names your application.")
 
 
-async def calendar(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
+async def calendar(sandbox: Sandbox, _exchange: Exchange) -> web.StreamResponse:
     """List the newest titles by weekday."""
-    if refusal := check_caller(exchange):
-        return refusal
     days: list[list[dict[str, Any]]] = [[] for _ in WEEKDAYS]
     for number, title in enumerate(sandbox.catalogue.calendar):
         days[title.air_date.weekday()].append(_item(sandbox, title, number))
@@ -71,8 +69,6 @@ async def calendar(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
 
 async def subject(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """Return one title."""
-    if refusal := check_caller(exchange):
-        return refusal
     number = exchange.request.match_info["number"]
     if not re.fullmatch(r"[0-9]{1,12}", number):
         return refuse(400, 400, "subject id must be a number")
@@ -147,8 +143,8 @@ def _size(text: str) -> tuple[int, int] | None:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/bangumi/calendar", "bangumi", "calendar", read_address, calendar, refuse),
-    Endpoint("GET", "/bangumi/v0/subjects/{number}", "bangumi", "subject", read_address, subject, refuse),
+    Endpoint("GET", "/bangumi/calendar", "bangumi", "calendar", read_address, calendar, refuse, check_caller),
+    Endpoint("GET", "/bangumi/v0/subjects/{number}", "bangumi", "subject", read_address, subject, refuse, check_caller),
     Endpoint(
         "GET", "/bangumi-images/pic/cover/{size}/{file:.+}", "bangumi", "image", read_address, cover, refuse_picture
     ),

@@ -145,6 +145,10 @@ class Exchange:
         return self.fault is not None and self.fault.kind == kind
 
 
+class BadRequest(Exception):
+    """The request is refused with status 400. The exception's text is the message."""
+
+
 class Refuse(Protocol):
     """Builds an error response in a provider's shape."""
 
@@ -153,7 +157,10 @@ class Refuse(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A route of a provider. ``read`` fills in what the call is about, ``answer`` does the work."""
+    """A route of a provider.
+
+    ``read`` fills in what the call is about, ``check`` returns the refusal of a caller, ``answer`` does the work.
+    """
 
     method: str
     path: str
@@ -162,6 +169,7 @@ class Endpoint:
     read: Callable[[Sandbox, Exchange], None]
     answer: Callable[[Sandbox, Exchange], Awaitable[web.StreamResponse]]
     refuse: Refuse
+    check: Callable[[Sandbox, Exchange], web.Response | None] | None = None
 
     def handler(self, sandbox: Sandbox) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         """Return the request handler for aiohttp."""
@@ -170,6 +178,15 @@ class Endpoint:
             return await self._handle(sandbox, request)
 
         return handle
+
+    async def reply(self, sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
+        """Answer a caller that passes the check; refuse any other."""
+        if self.check is not None and (refusal := self.check(sandbox, exchange)) is not None:
+            return refusal
+        try:
+            return await self.answer(sandbox, exchange)
+        except BadRequest as bad:
+            return self.refuse(400, 400, str(bad))
 
     async def _handle(self, sandbox: Sandbox, request: web.Request) -> web.StreamResponse:
         query = _query(request) if request.query_string else ""
@@ -182,7 +199,7 @@ class Endpoint:
         call.model, call.prompt = exchange.model, exchange.prompt
         fault = exchange.fault = sandbox.faults.choose(exchange) if sandbox.faults.rules else None
         if fault is None:
-            response = await self.answer(sandbox, exchange)
+            response = await self.reply(sandbox, exchange)
         else:
             call.fault = fault.kind
             response = await answer_with_fault(sandbox, self, exchange, fault)

@@ -213,10 +213,10 @@ async def answer_with_fault(
     if fault.delay:
         await asyncio.sleep(fault.delay + TIMER_SECONDS)
     if fault.kind in INSIDE:
-        return await endpoint.answer(sandbox, exchange)
+        return await endpoint.reply(sandbox, exchange)
     if fault.kind not in AFTERWARDS and not fault.after:
         return await _answer_instead(sandbox, endpoint, exchange, fault)
-    done = await endpoint.answer(sandbox, exchange)
+    done = await endpoint.reply(sandbox, exchange)
     if fault.kind in {"missing", "replace"}:
         return _edit(done, fault)
     if fault.kind in {"truncated", "endless"}:

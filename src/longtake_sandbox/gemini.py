@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from longtake_sandbox.calls import UNREADABLE, Endpoint, Exchange, json_response
+from longtake_sandbox.calls import UNREADABLE, BadRequest, Endpoint, Exchange, json_response
 
 if TYPE_CHECKING:
     from longtake_sandbox.faults import Fault
@@ -28,10 +28,6 @@ STATUSES = {
     409: "ABORTED", 429: "RESOURCE_EXHAUSTED", 499: "CANCELLED", 500: "INTERNAL", 503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }  # fmt: skip
-
-
-class BadRequest(Exception):
-    """Gemini refuses the request. The exception's text is the message."""
 
 
 def refuse(status: int, code: int, message: str, fault: Fault | None = None) -> web.Response:
@@ -113,17 +109,12 @@ def read_generate(_sandbox: Sandbox, exchange: Exchange) -> None:
 
 async def generate(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """Draw an image and answer with it."""
-    if refusal := check_caller(sandbox, exchange):
-        return refusal
     if exchange.model not in MODELS:
         message = (
             f"models/{exchange.model} is not found for API version v1beta, or is not supported for generateContent."
         )
         return error_response(404, message, [])
-    try:
-        param, references = await _read_parameters(sandbox, exchange)
-    except BadRequest as bad:
-        return error_response(400, str(bad), [])
+    param, references = await _read_parameters(sandbox, exchange)
     task = sandbox.submit(exchange, FAMILY, "image", prefix="generate-", param=param, references=references)
     while not task.ended(sandbox.now()) and not _is_abandoned(sandbox, exchange, task):  # noqa: ASYNC110 - an end is a time
         await asyncio.sleep(min(max(task.ends_at - sandbox.now(), 0.001), LOOK_SECONDS))
@@ -217,17 +208,12 @@ def read_predict(_sandbox: Sandbox, exchange: Exchange) -> None:
 
 async def predict(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """Accept a clip and answer with the name of its operation."""
-    if refusal := check_caller(sandbox, exchange):
-        return refusal
     if exchange.model not in VEO_MODELS:
         message = (
             f"models/{exchange.model} is not found for API version v1beta, or is not supported for predictLongRunning."
         )
         return error_response(404, message, [])
-    try:
-        param, references = await _read_veo_parameters(sandbox, exchange)
-    except BadRequest as bad:
-        return error_response(400, str(bad), [])
+    param, references = await _read_veo_parameters(sandbox, exchange)
     prefix = f"models/{exchange.model}/operations/"
     task = sandbox.submit(exchange, VEO_FAMILY, "video", prefix=prefix, param=param, references=references)
     return json_response({"name": task.id})
@@ -243,8 +229,6 @@ def read_operation(sandbox: Sandbox, exchange: Exchange) -> None:
 
 async def operation(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """Answer with the operation. While it runs it has no ``done`` field."""
-    if refusal := check_caller(sandbox, exchange):
-        return refusal
     task = sandbox.tasks.get(exchange.task, VEO_FAMILY)
     if task is None:
         return error_response(404, f"Operation {exchange.task} not found.", [])
@@ -264,8 +248,6 @@ def read_download(sandbox: Sandbox, exchange: Exchange) -> None:
 
 async def download(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """Redirect a caller with a valid key to the file."""
-    if refusal := check_caller(sandbox, exchange):
-        return refusal
     task = sandbox.tasks.get(exchange.task, VEO_FAMILY) if exchange.task else None
     if task is None or not task.ended(sandbox.now()) or sandbox.now() > task.ends_at + CLIP_SECONDS:
         return error_response(404, "Requested entity was not found.", [])
@@ -316,8 +298,12 @@ def _instance(content: dict[str, Any]) -> dict[str, Any]:
 _BASE = "/gemini/v1beta"
 _MODEL = f"{_BASE}/models/{{model}}"
 ENDPOINTS = (
-    Endpoint("POST", f"{_MODEL}:generateContent", "gemini", "submit", read_generate, generate, refuse),
-    Endpoint("POST", f"{_MODEL}:predictLongRunning", "gemini", "submit", read_predict, predict, refuse),
-    Endpoint("GET", f"{_MODEL}/operations/{{operation}}", "gemini", "query", read_operation, operation, refuse),
-    Endpoint("GET", f"{_BASE}/files/{{file}}:download", "gemini", "link", read_download, download, refuse),
+    Endpoint("POST", f"{_MODEL}:generateContent", "gemini", "submit", read_generate, generate, refuse, check_caller),
+    Endpoint("POST", f"{_MODEL}:predictLongRunning", "gemini", "submit", read_predict, predict, refuse, check_caller),
+    Endpoint(
+        "GET", f"{_MODEL}/operations/{{operation}}", "gemini", "query", read_operation, operation, refuse, check_caller
+    ),
+    Endpoint(
+        "GET", f"{_BASE}/files/{{file}}:download", "gemini", "link", read_download, download, refuse, check_caller
+    ),
 )

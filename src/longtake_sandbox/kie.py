@@ -89,8 +89,6 @@ def read_task_id(sandbox: Sandbox, exchange: Exchange, *, family: str) -> None:
 
 def find_task(sandbox: Sandbox, exchange: Exchange, family: str) -> Task | web.Response:
     """Return the task of a query, or the refusal to answer with."""
-    if refusal := check_caller(sandbox, exchange):
-        return refusal
     if not exchange.task:
         return refuse(200, 422, "taskId is required")
     return sandbox.tasks.get(exchange.task, family) or refuse(200, 404, "The task does not exist.")
@@ -165,8 +163,6 @@ def read_create(_sandbox: Sandbox, exchange: Exchange) -> None:
 
 async def create(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """Accept a task."""
-    if refusal := check_caller(sandbox, exchange):
-        return refusal
     content = body_of(exchange)
     if content is None:
         return refuse(200, 422, "The request body is not valid JSON.")
@@ -243,8 +239,6 @@ def read_download_url(sandbox: Sandbox, exchange: Exchange) -> None:
 
 async def download_url(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """Answer with a URL that works for 20 minutes."""
-    if refusal := check_caller(sandbox, exchange):
-        return refusal
     task = sandbox.tasks.get(exchange.task) if exchange.task else None
     if task is None:
         return refuse(200, 422, "The address is not of a file that was generated here.")
@@ -274,8 +268,6 @@ def read_veo(_sandbox: Sandbox, exchange: Exchange) -> None:
 
 async def create_veo(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """Accept a clip."""
-    if refusal := check_caller(sandbox, exchange):
-        return refusal
     content = body_of(exchange)
     if content is None:
         return refuse(200, 422, "The request body is not valid JSON.")
@@ -369,9 +361,11 @@ def _check_veo(content: dict[str, Any]) -> str:
 _read_job = partial(read_task_id, family=FAMILY)
 _read_veo = partial(read_task_id, family=VEO_FAMILY)
 ENDPOINTS = (
-    Endpoint("POST", "/kie/api/v1/jobs/createTask", "kie", "submit", read_create, create, refuse),
-    Endpoint("GET", "/kie/api/v1/jobs/recordInfo", "kie", "query", _read_job, record_info, refuse),
-    Endpoint("POST", "/kie/api/v1/common/download-url", "kie", "link", read_download_url, download_url, refuse),
-    Endpoint("POST", "/kie/api/v1/veo/generate", "kie", "submit", read_veo, create_veo, refuse),
-    Endpoint("GET", "/kie/api/v1/veo/record-info", "kie", "query", _read_veo, veo_record_info, refuse),
+    Endpoint("POST", "/kie/api/v1/jobs/createTask", "kie", "submit", read_create, create, refuse, check_caller),
+    Endpoint("GET", "/kie/api/v1/jobs/recordInfo", "kie", "query", _read_job, record_info, refuse, check_caller),
+    Endpoint(
+        "POST", "/kie/api/v1/common/download-url", "kie", "link", read_download_url, download_url, refuse, check_caller
+    ),
+    Endpoint("POST", "/kie/api/v1/veo/generate", "kie", "submit", read_veo, create_veo, refuse, check_caller),
+    Endpoint("GET", "/kie/api/v1/veo/record-info", "kie", "query", _read_veo, veo_record_info, refuse, check_caller),
 )

@@ -154,8 +154,6 @@ def check_caller(sandbox: Sandbox, exchange: Exchange) -> web.Response | None:
 
 async def discover(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """List the shows of a language and a year, the most popular first."""
-    if refusal := check_caller(sandbox, exchange):
-        return refusal
     query = exchange.request.query
     language, year = query.get("with_original_language", ""), query.get("first_air_date_year", "")
     return _page(exchange, sandbox.catalogue.shows.discover(language, year))
@@ -163,8 +161,6 @@ async def discover(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
 
 async def search(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """List the shows found by name."""
-    if refusal := check_caller(sandbox, exchange):
-        return refusal
     query = exchange.request.query
     year = query.get("first_air_date_year") or query.get("year", "")
     return _page(exchange, sandbox.catalogue.shows.search(query.get("query", ""), year))
@@ -172,8 +168,6 @@ async def search(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
 
 async def details(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """Return one show, with the appended parts."""
-    if refusal := check_caller(sandbox, exchange):
-        return refusal
     number = exchange.request.match_info["number"]
     show = sandbox.catalogue.shows.get(int(number)) if _is_number(number) else None
     if show is None:
@@ -242,8 +236,8 @@ def _is_number(text: str) -> bool:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/tmdb/3/discover/tv", "tmdb", "discover", read_address, discover, refuse),
-    Endpoint("GET", "/tmdb/3/search/tv", "tmdb", "search", read_address, search, refuse),
-    Endpoint("GET", "/tmdb/3/tv/{number}", "tmdb", "details", read_address, details, refuse),
+    Endpoint("GET", "/tmdb/3/discover/tv", "tmdb", "discover", read_address, discover, refuse, check_caller),
+    Endpoint("GET", "/tmdb/3/search/tv", "tmdb", "search", read_address, search, refuse, check_caller),
+    Endpoint("GET", "/tmdb/3/tv/{number}", "tmdb", "details", read_address, details, refuse, check_caller),
     Endpoint("GET", "/tmdb-images/t/p/{size}/{file}", "tmdb", "image", read_address, poster, refuse_picture),
 )
