@@ -98,7 +98,7 @@ def of_the_program(application: "Application", known: Known) -> dict[str, Questi
     from longtake.capabilities.generation.health_alerts import read_unpolled
     from longtake.capabilities.generation.lost_submits import enqueue_searches
     from longtake.capabilities.generation.outlook import _read_jobs, read_queues
-    from longtake.capabilities.generation.submissions import _running
+    from longtake.capabilities.generation.submissions import RunningLimit, is_full
     from longtake.capabilities.generation.watch import _ended
     from longtake.capabilities.generation.watch import _unfinished as watched
     from longtake.http.idempotency import forget_old_keys
@@ -112,7 +112,7 @@ def of_the_program(application: "Application", known: Known) -> dict[str, Questi
         "jobs and queue of 50 tasks": Question(_read_jobs, (ids, frozenset())),
         "tasks watched by a new stream": Question(watched, ([HEAVY],)),
         "ends of 50 awaited tasks": Question(_ended, (ids,)),
-        "number running at a provider": Question(_running, (("kie", "kie_veo"),)),
+        "number running at a provider": Question(is_full, (RunningLimit(("kie", "kie_veo"), 5),)),
         "durations of all models": Question(_read, (sorted(application.context.get(OfferedModels).models),)),
         "figures, all": Question(generation_figures, (24.0,)),
         "figures: ended in a day": Question(read_ended, (24.0,)),

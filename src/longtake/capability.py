@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from longtake.adapters.decoder.pool import DecoderPool
     from longtake.adapters.net import HttpClient
     from longtake.adapters.providers.provider import Provider
-    from longtake.adapters.providers.trouble import Breaker
     from longtake.adapters.storage import Storage
     from longtake.clock import Clock
     from longtake.db import Database, Transaction
     from longtake.engine.engine import Engine
+    from longtake.engine.jobs import Job
     from longtake.engine.kinds import JobKind
     from longtake.engine.lanes import Lane
     from longtake.engine.schedules import Schedule
@@ -70,8 +70,6 @@ class Context:
     storage: Storage
     decoders: DecoderPool
     providers: Mapping[str, Provider]
-    #: Knows which providers are failing, whoever asked them.
-    breaker: Breaker
     #: Returns a provider's key as it is now, or an empty string.
     key_of: Callable[[str], str]
     #: Returns the secret for a purpose.
@@ -139,7 +137,7 @@ class AssetOwner:
         """Return the headers that the source requires: a provider's key, for that provider's own addresses only."""
         return {}
 
-    async def fresh_source(self, _asset: OwnedAsset) -> FreshSource | None:
+    async def fresh_source(self, _job: Job, _asset: OwnedAsset) -> FreshSource | None:
         """Return a fresh address; None if there is none. Raises if the provider cannot be asked."""
         return None
 

@@ -90,7 +90,7 @@ class Provider(AssetOwner):
     async def download_headers(self, _asset: OwnedAsset) -> Mapping[str, str]:
         return self.headers
 
-    async def fresh_source(self, _asset: OwnedAsset) -> FreshSource | None:
+    async def fresh_source(self, _job: Job, _asset: OwnedAsset) -> FreshSource | None:
         self.asked += 1
         answer = self.answers.pop(0) if self.answers else None
         if isinstance(answer, LongtakeError):

@@ -9,10 +9,11 @@ import pytest
 from sqlalchemy import text
 
 from longtake.capabilities.generation.submissions import record_accepted
+from longtake.capabilities.generation.tasks import cancel_task
 from longtake.db import retry
 from longtake.errors import DatabaseUnavailable
 from tests.engine.stage import until_read
-from tests.generation.studio import CREDITS
+from tests.generation.studio import CREDITS, USER
 from tests.generation.test_callbacks import call_back, lost_submit
 from tests.generation.test_life_of_a_task import everything_adds_up
 from tests.generation.test_provider_trouble import give_back
@@ -117,3 +118,46 @@ async def test_a_lost_task_is_found_again_though_its_model_is_no_longer_offered(
     assert (task.status, task.deadline_at) == ("running", before)
     assert (await studio.follow(task_id)).status == "completed"
     assert await studio.balance() == (CREDITS - 4, 0)
+
+
+async def test_a_submit_that_is_too_late_for_its_permit_has_written_nothing(studio: Studio) -> None:
+    """What it read was for nothing; the next run begins as if this one had not been."""
+
+    async def too_late() -> None:
+        raise asyncio.CancelledError
+
+    task_id = await studio.submit()
+    job = await claimed_submit(studio)
+    job.permit_waiter = too_late
+    with pytest.raises(asyncio.CancelledError):
+        await studio.engine.kinds[job.kind].handler(job)
+    assert await studio.facts(task_id) == []
+    assert studio.sandbox.calls(route="submit") == []
+
+
+async def test_a_submit_that_was_cancelled_while_it_waited_is_not_sent(studio: Studio) -> None:
+    task_id = await studio.submit()
+    job = await claimed_submit(studio)
+
+    async def cancelled_meanwhile() -> None:
+        await studio.database.run(cancel_task, USER, task_id)
+
+    job.permit_waiter = cancelled_meanwhile
+    assert not await studio.run(job)
+    assert await studio.facts(task_id) == []
+    assert studio.sandbox.calls(route="submit") == []
+    assert await studio.balance() == (CREDITS, 0)
+
+
+async def test_a_search_for_a_lost_submit_asks_about_one_id_with_each_permit(studio: Studio) -> None:
+    task_id, _remote = await lost_submit(studio, "a fox of many names")
+    await studio.step()
+    for remote in ("b-unknown", "a-unknown", "c-unknown"):
+        await call_back(studio, task_id, remote)
+    asked = [len(studio.sandbox.calls(route="query"))]
+    for _ in range(3):
+        assert "generation.attach" in await studio.step()
+        asked.append(len(studio.sandbox.calls(route="query")))
+    assert asked == [0, 1, 2, 3]
+    await studio.step()
+    assert "generation.attach" not in await studio.jobs()

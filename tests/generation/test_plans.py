@@ -18,7 +18,7 @@ from longtake.capabilities.generation.figures import _poll_delay, _unfinished, g
 from longtake.capabilities.generation.health_alerts import read_unpolled
 from longtake.capabilities.generation.outlook import _read_jobs, read_queues
 from longtake.capabilities.generation.queries import TaskFilter, list_tasks, unfinished_tasks
-from longtake.capabilities.generation.submissions import _running
+from longtake.capabilities.generation.submissions import RunningLimit, is_full
 from longtake.server.snapshot import ENDED, RECENT
 from longtake.services.conversations.store import count_unread, list_conversations
 
@@ -32,7 +32,7 @@ ID = "019a8f6e-5d0c-7c41-9f53-0f6d1f2b7a10"
 
 QUESTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
     "unfinished": (unfinished_tasks, ("ada",), "tasks_unfinished (user_id=?)"),
-    "running": (_running, (("kie", "kie_veo"),), "tasks_running (provider=?)"),
+    "running": (is_full, (RunningLimit(("kie", "kie_veo"), 5),), "tasks_running (provider=?)"),
     "all": (list_tasks, ("ada", TaskFilter(), ID, 50), "tasks_user_status (user_id=? AND status=? AND id<?)"),
     "status": (
         list_tasks,

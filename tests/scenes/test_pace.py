@@ -1,26 +1,21 @@
-"""The lane of an account: how far apart calls are, and what is done with a beginning that takes too long."""
+"""The lane of an account: how far apart calls are."""
 
 from __future__ import annotations
 
+import asyncio
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from structlog.testing import capture_logs
 
-from longtake.capabilities.scenes import image_job
-from longtake.capabilities.scenes.image_job import begin_image
-from longtake.capabilities.scenes.models import BEGIN_SECONDS, scene_lane
+from longtake import Done
+from longtake.capabilities.scenes.models import scene_lane
 from longtake.engine.lanes import LaneState, permits
-from longtake.engine.outcomes import Snooze
-from longtake.engine.verdicts import judge
 from tests.scenes.stage import LANE
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
-    from longtake import Job, Transaction
-    from longtake.capabilities.scenes.image_job import StartedImage
     from longtake.engine.lanes import Lane
-    from longtake.engine.verdicts import Verdict
     from tests.scenes.stage import SceneStudio
 
 
@@ -42,7 +37,7 @@ def test_calls_are_never_closer_than_a_minute_divided_by_their_number(per_minute
     given = starts(lane, 3 * apart + 5)
     assert len(given) >= 3
     # The earlier call as late as it may be, the later one at once.
-    latest = lane.permit_lifetime + BEGIN_SECONDS
+    latest = lane.permit_lifetime
     assert all(later - (earlier + latest) >= apart - 1e-6 for earlier, later in itertools.pairwise(given))
 
 
@@ -52,38 +47,46 @@ def test_fast_accounts_are_counted_by_the_minute(per_minute: int) -> None:
     assert (lane.spacing, lane.max_running) == (None, 100)
     assert lane.rate is not None
     count, seconds = lane.rate
-    assert (count, seconds) == (per_minute, 60.0 + BEGIN_SECONDS)
+    assert (count, seconds) == (per_minute, 60.0)
+
+
+async def test_an_image_that_is_too_late_for_its_permit_has_written_nothing(studio: SceneStudio) -> None:
+    async def too_late() -> None:
+        raise asyncio.CancelledError
+
+    run_id = await studio.make(3, advance=True)
+    for job in await studio.images():
+        job.permit_waiter = too_late
+        with pytest.raises(asyncio.CancelledError):
+            await studio.engine.kinds[job.kind].handler(job)
+    assert await studio.sql("SELECT DISTINCT status, attempt FROM image_jobs") == [("queued", 0)]
+    assert "scene.processing" not in [kind for kind, _scene in await studio.told(run_id)]
+    assert studio.sandbox.calls(route="submit") == []
+
+
+async def test_the_provider_is_asked_before_anything_is_written(
+    studio: SceneStudio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write takes a time that varies: between the permit and the call it would bring two calls closer together."""
+    await studio.make(3, advance=True)
+    job, asked, run = (await studio.images())[0], asyncio.Event(), studio.database.run
+    provider = studio.context.providers["gemini_image"]
+    submit = provider.submit
+
+    async def ask(request: Any) -> Any:
+        asked.set()
+        return await submit(request)
+
+    async def write_once_asked(function: Any, *arguments: Any) -> Any:
+        await asyncio.wait_for(asked.wait(), PATIENCE_SECONDS)
+        return await run(function, *arguments)
+
+    monkeypatch.setattr(provider, "submit", ask)
+    monkeypatch.setattr(studio.database, "run", write_once_asked)
+    outcome = await studio.engine.kinds[job.kind].handler(job)
+    assert isinstance(outcome, Done)
 
 
 async def test_by_default_one_at_a_time_and_three_seconds_apart(studio: SceneStudio) -> None:
     declared = studio.engine.lanes[LANE]
-    assert (declared.max_running, declared.spacing) == (1, 3.0 + BEGIN_SECONDS)
-
-
-async def test_a_beginning_that_takes_too_long_is_given_back_unspent(
-    studio: SceneStudio, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def slowly(tx: Transaction, job: Job, image_id: str, attempt: int) -> StartedImage | None:
-        studio.clock._monotonic += BEGIN_SECONDS + 0.01
-        return begin_image(tx, job, image_id, attempt)
-
-    run_id = await studio.make(3, advance=True)
-    jobs = await studio.images()
-    monkeypatch.setattr(image_job, "begin_image", slowly)
-    for job in jobs:
-        with capture_logs() as log:
-            outcome = await studio.engine.kinds[job.kind].handler(job)
-        # Not a lapsed permit, which the worker itself gives back.
-        assert [(one["action"], one["job_id"], one["lane"]) for one in log] == [("late", job.id, LANE)]
-        assert isinstance(outcome, Snooze)
-        assert outcome.seconds == 0
-        await studio.database.run(studio.engine.finish, [_verdict(studio, job, outcome)])
-    assert studio.sandbox.calls(route="submit") == []
-    monkeypatch.undo()
-    run = await studio.finish(run_id)
-    assert (run["status"], [scene["attempt"] for scene in run["scenes"]]) == ("completed", [1, 1, 1])
-    assert "scene.retrying" not in [kind for kind, _scene in await studio.told(run_id)]
-
-
-def _verdict(studio: SceneStudio, job: Job, outcome: Snooze) -> Verdict:
-    return judge(studio.engine.kinds[job.kind], job, outcome, studio.worker, studio.engine.random)
+    assert (declared.max_running, declared.spacing) == (1, 3.0)

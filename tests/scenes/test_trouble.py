@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import random
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import text
 
-from longtake.adapters.providers.trouble import Breaker
-from longtake.capabilities.scenes.image_job import TIME_LIMIT, ImageMaker, begin_image
+from longtake.capabilities.scenes.image_job import TIME_LIMIT, ImageMaker, note_processing
 from longtake.engine.control import request_cancel
 from longtake.engine.executor import RunningJob, StopReason, _stopped
 from longtake.engine.lane_store import pause_lane
 from longtake.engine.leases import find_workers, remove_dead_workers, rescue
 from longtake.engine.verdicts import release
+from longtake.services.provider_calls.calls import Breaker
 from tests.engine.stage import claim_lane, finish, hire
 from tests.generation.studio import CREDITS
 from tests.scenes.stage import LANE, PRICE
@@ -194,7 +193,7 @@ async def test_what_an_operator_paused_is_told_without_their_words(studio: Scene
 async def test_a_provider_that_is_too_slow_costs_a_try(studio: SceneStudio) -> None:
     impatient = ImageMaker(
         studio.database, studio.context.providers, studio.scenes.models, studio.context.storage,
-        Breaker(), studio.clock, random.Random(1), provider_seconds=0.2,
+        Breaker(), studio.clock, provider_seconds=0.2,
     )  # fmt: skip
     run_id = await studio.make(prompts=["one", "two [seconds=30]", "three"], advance=True)
     positions = {str(image): position for image, position in await studio.sql("SELECT id, position FROM image_jobs")}
@@ -286,7 +285,7 @@ async def test_the_audit_sees_an_image_that_was_not_charged(studio: SceneStudio)
 
 
 async def _begin(studio: SceneStudio, job: Job) -> Any:
-    return await studio.database.run(begin_image, job, str(job.key), 1)
+    return await studio.database.run(note_processing, job, str(job.key))
 
 
 async def _step_lane(studio: SceneStudio) -> int:

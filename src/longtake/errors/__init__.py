@@ -54,6 +54,7 @@ Each has a stable ``code``, a message that says what is wrong, and a ``hint`` th
     │   ├── ProviderBusy              PROVIDER_BUSY            too many requests; try again later
     │   ├── ProviderQuotaSpent        PROVIDER_QUOTA_SPENT     the daily quota is used up
     │   ├── ProviderUnavailable       PROVIDER_UNAVAILABLE     down or unreachable; try again later
+    │   │   └── ProviderTimeout       PROVIDER_TIMEOUT         no answer in the time that a job gives it
     │   ├── ProviderUnauthorized      PROVIDER_UNAUTHORIZED    the key is missing, wrong or revoked
     │   ├── ProviderOutOfCredits      PROVIDER_OUT_OF_CREDITS
     │   ├── ProviderRefused           PROVIDER_REFUSED         this request will never be accepted

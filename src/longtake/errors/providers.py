@@ -53,6 +53,12 @@ class ProviderUnavailable(ProviderError):
         self.retry_after = retry_after
 
 
+class ProviderTimeout(ProviderUnavailable):
+    """The provider did not answer within the time that the job gives it."""
+
+    code = "PROVIDER_TIMEOUT"
+
+
 class ProviderUnauthorized(ProviderError):
     """The provider does not accept the configured key, or no key is configured."""
 

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 from longtake.adapters.decoder.pool import DecoderPool
 from longtake.adapters.net import HttpClient
 from longtake.adapters.providers.registry import build_providers
-from longtake.adapters.providers.trouble import Breaker
 from longtake.adapters.storage import open_storage
 from longtake.capabilities.generation.service import TaskViews
 from longtake.capability import Capability, Context
@@ -37,6 +36,7 @@ from longtake.engine.worker import Worker
 from longtake.errors import InvalidApplication
 from longtake.server.capabilities import CAPABILITIES, add_capabilities, build_routers
 from longtake.services.alerts import Severity, raise_alert
+from longtake.services.provider_calls.calls import Breaker
 from longtake.services.provider_calls.lanes import try_lanes_again
 from longtake.services.vault.root_secret import RootSecret
 from longtake.services.vault.vault import KeySource, Vault
@@ -82,11 +82,11 @@ class Application:
             storage=open_storage(settings),
             decoders=DecoderPool(settings.decoders or os.cpu_count() or 1),
             providers=build_providers(settings, http, self.keys, self.clock),
-            breaker=Breaker(),
             key_of=self.keys,
             secret=self.root_secret.derive,
             own_url=own_url,
-            capabilities=[Capability(offers=[self.vault])],
+            # The breaker knows which providers are failing, whoever asked them.
+            capabilities=[Capability(offers=[self.vault, Breaker()])],
         )
         add_capabilities(self.context, capabilities)
         for one in self.context.capabilities:

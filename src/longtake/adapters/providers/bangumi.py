@@ -40,6 +40,7 @@ class Bangumi:
     """Bangumi's client. The API needs no key, but a User-Agent that identifies the application."""
 
     name = NAME
+    configured = True
 
     def __init__(self, client: HttpClient, base_url: str, user_agent: str, lane: Lane, clock: Clock) -> None:
         self.submit_lane = self.query_lane = self.lane = lane

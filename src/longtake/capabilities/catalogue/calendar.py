@@ -7,12 +7,12 @@ little more than its Bangumi id is known. Neither changes a field that a title a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from sqlalchemy import or_, select
 
 from longtake.adapters.providers.bangumi import Subject
-from longtake.adapters.providers.trouble import Trouble
-from longtake.capabilities.catalogue.context import CatalogueContext
+from longtake.capabilities.catalogue.context import CALL_SECONDS, CatalogueContext
 from longtake.capabilities.catalogue.new_titles import FIRST_YEAR, LAST_YEAR, NAME_LIMIT, NewTitle
 from longtake.capabilities.catalogue.poster_urls import is_local
 from longtake.capabilities.catalogue.tables import CALENDAR, SUBJECT, titles
@@ -27,7 +27,9 @@ from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
 from longtake.engine.schedules import Schedule
 from longtake.errors import PosterPathInvalid
 from longtake.plain_text import clean_plain_text
+from longtake.services.provider_calls.calls import ask_provider
 from longtake.services.provider_calls.lanes import act_on_trouble
+from longtake.services.provider_calls.trouble import Trouble
 
 #: The argument of a requested refresh, which runs even while there are no titles.
 BY_HAND = "by_hand"
@@ -44,8 +46,8 @@ class Calendar:
         """Return the job kinds."""
         lane = self._bangumi.lane.name
         return [
-            JobKind(CALENDAR, self.refresh, self.settle, lane=lane, time_limit=60.0),
-            JobKind(SUBJECT, self.complete, self.settle, lane=lane, time_limit=60.0),
+            JobKind(CALENDAR, self.refresh, self.settle, lane=lane, time_limit=60.0, permit="call"),
+            JobKind(SUBJECT, self.complete, self.settle, lane=lane, time_limit=60.0, permit="call"),
         ]
 
     @staticmethod
@@ -57,12 +59,14 @@ class Calendar:
         """Ask for the calendar. A scheduled refresh does nothing while the catalogue is empty, thus not in use."""
         if not job.args.get(BY_HAND) and not await self._context.database.read(_has_titles):
             return Done()
-        subjects = await self._context.ask(self._bangumi, job, self._bangumi.calendar)
+        fetch = self._bangumi.calendar
+        subjects = await ask_provider(job, self._bangumi, fetch, CALL_SECONDS, breaker=self._context.breaker)
         return subjects if isinstance(subjects, Outcome) else Done(data=subjects)
 
     async def complete(self, job: Job) -> Outcome:
         """Ask for what is missing in one title."""
-        subject = await self._context.ask(self._bangumi, job, self._bangumi.subject, int(job.args["bangumi_id"]))
+        fetch = partial(self._bangumi.subject, int(job.args["bangumi_id"]))
+        subject = await ask_provider(job, self._bangumi, fetch, CALL_SECONDS, breaker=self._context.breaker)
         if subject is None:
             return Fail("NOT_FOUND", f"Bangumi has no subject {job.args['bangumi_id']}.")
         return subject if isinstance(subject, Outcome) else Done(data=[subject])

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Float, bindparam, literal, select, update
 
-from longtake.adapters.providers.trouble import Trouble, without_key
 from longtake.batch_loader import BatchLoader
-from longtake.capabilities.catalogue.context import CatalogueContext
+from longtake.capabilities.catalogue.context import CALL_SECONDS, CatalogueContext
 from longtake.capabilities.catalogue.match_score import (
     Candidate,
     accepted,
@@ -36,7 +36,9 @@ from longtake.engine.engine import Engine
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
+from longtake.services.provider_calls.calls import ask_provider
 from longtake.services.provider_calls.lanes import act_on_trouble
+from longtake.services.provider_calls.trouble import Trouble
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +95,11 @@ class TitleSearch:
         terms = await self._terms.load(str(job.key))
         if terms is None:
             return Done()
-        if not self._tmdb.configured:
-            return without_key(self._tmdb.name)
         progress = read_progress(job.memo or {}, terms)
         if progress.check is not None:
             return await self._check(job, terms, progress, progress.check)
-        shows = await self._context.ask(self._tmdb, job, self._tmdb.search, terms.names[progress.name])
+        search = partial(self._tmdb.search, terms.names[progress.name])
+        shows = await ask_provider(job, self._tmdb, search, CALL_SECONDS, breaker=self._context.breaker)
         if isinstance(shows, Outcome):
             return shows
         candidates = _merge(progress.candidates, rank(terms.names, terms.year, shows))
@@ -112,7 +113,8 @@ class TitleSearch:
 
     async def _check(self, job: Job, terms: SearchTerms, progress: SearchProgress, show_id: int) -> Outcome:
         """Take the show if one of its names is ours; else it stays a candidate."""
-        names = await self._context.ask(self._tmdb, job, self._tmdb.other_names, show_id)
+        fetch = partial(self._tmdb.other_names, show_id)
+        names = await ask_provider(job, self._tmdb, fetch, CALL_SECONDS, breaker=self._context.breaker)
         if isinstance(names, Outcome):
             return names
         if has_one_of(terms.names, names):

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Float, Row, and_, delete, literal, or_, select, true
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.adapters.providers.tmdb import Show
-from longtake.adapters.providers.trouble import Trouble, without_key
-from longtake.capabilities.catalogue.context import CatalogueContext
+from longtake.capabilities.catalogue.context import CALL_SECONDS, CatalogueContext
 from longtake.capabilities.catalogue.match_score import Candidate, fold, rank
 from longtake.capabilities.catalogue.tables import YEAR, titles, tmdb_shows, tmdb_years
 from longtake.capabilities.catalogue.title_errors import record_new_error
@@ -27,7 +27,9 @@ from longtake.engine.engine import Engine
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
+from longtake.services.provider_calls.calls import ask_provider
 from longtake.services.provider_calls.lanes import act_on_trouble
+from longtake.services.provider_calls.trouble import Trouble
 
 #: The list of a year is fetched again after a day, if a title needs it.
 FRESH_SECONDS = 86_400.0
@@ -138,12 +140,11 @@ class YearLists:
 
     async def run(self, job: Job) -> Outcome:
         """Ask for the next page, unless another job fetched the list after this one was queued."""
-        if not self._tmdb.configured:
-            return without_key(self._tmdb.name)
         year, page = int(job.args["year"]), int((job.memo or {}).get("page", 1))
         if page == 1 and year in await self._context.database.read(fresh_years, {year}):
             return Done()
-        found = await self._context.ask(self._tmdb, job, self._tmdb.japanese_shows_of, year, page)
+        fetch = partial(self._tmdb.japanese_shows_of, year, page)
+        found = await ask_provider(job, self._tmdb, fetch, CALL_SECONDS, breaker=self._context.breaker)
         if isinstance(found, Outcome):
             return found
         if page >= found.pages:

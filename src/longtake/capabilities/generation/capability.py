@@ -35,7 +35,7 @@ def capability(context: Context) -> Capability:
         schedules=[one.schedule() for one in (deadlines, health, retention)],
         routers="longtake.capabilities.generation.routes:routers",
         offers=[views],
-        asset_owners=[TaskAssets(database, providers)],
+        asset_owners=[TaskAssets(database, providers, jobs.breaker)],
         # Their credits are released before the tasks are removed.
         account_removers=[AccountRemover(end_tasks_of), AccountRemover(remove_tasks_of)],
         beside_server=[watch.running],

@@ -11,8 +11,7 @@ from typing import Any
 
 from sqlalchemy import Row, bindparam, select, update
 
-from longtake.adapters.providers.provider import Provider
-from longtake.adapters.providers.trouble import Breaker, Trouble, trouble_words, wait_out
+from longtake.adapters.providers.provider import Failed, Provider, Running, Strange, Succeeded
 from longtake.adapters.storage import Storage
 from longtake.capabilities.generation.tables import UNFINISHED, tasks
 from longtake.capabilities.generation.tasks import Started, Successful, Unsuccessful, end_tasks
@@ -21,12 +20,13 @@ from longtake.clock import iso_timestamp
 from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW, Json
 from longtake.engine.events import append_events
-from longtake.engine.jobs import Job
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Snooze
-from longtake.errors import LongtakeError
+from longtake.errors import LongtakeError, ProviderError, ProviderRefused, ProviderTaskNotFound, ProviderUnavailable
 from longtake.services.assets import AssetLinks
 from longtake.services.models import Model, OfferedModels
+from longtake.services.provider_calls.calls import Breaker
 from longtake.services.provider_calls.lanes import act_on_trouble
+from longtake.services.provider_calls.trouble import Trouble, trouble_words
 
 
 @dataclass(frozen=True)
@@ -53,18 +53,28 @@ class JobContext:
             storage=context.storage,
             links=context.get(AssetLinks),
             public_url=context.settings.public_url,
-            breaker=context.breaker,
+            breaker=context.get(Breaker),
             random=context.random,
         )
-
-    def wait_out(self, error: LongtakeError, job: Job, provider: Provider) -> Snooze:
-        """Return how the job goes on after an error that is not about its task."""
-        return wait_out(error, job, provider.name, self.breaker, self.random)
 
     def started(self, model: str, provider_task_id: str) -> Started:
         """Return the start of a task, with its model's deadline."""
         found = self.models.get(model)
         return Started(provider_task_id, None if found is None else found.deadline)
+
+
+async def query_task(
+    provider: Provider, provider_task_id: str
+) -> Running | Succeeded | Failed | Strange | ProviderTaskNotFound:
+    """Query the provider; that it does not know the task is an answer too."""
+    try:
+        return await provider.query(provider_task_id)
+    except ProviderTaskNotFound as error:
+        return error
+    except ProviderError:
+        raise
+    except LongtakeError as error:
+        raise ProviderUnavailable(error.message, provider=provider.name) from error
 
 
 @dataclass
@@ -80,7 +90,7 @@ class Tally:
         match outcome:
             case Done(data=Successful() as successful):
                 self.successful.append(successful)
-            case Fail(code=code, message=message):
+            case Fail(data=ProviderRefused(fail_code=code), message=message) | Fail(code=code, message=message):
                 self.unsuccessful.append(Unsuccessful(task_id, "failed", code, message))
             case Cancelled(reason=reason):
                 self.unsuccessful.append(Unsuccessful(task_id, "cancelled", "CANCELLED", reason))

@@ -1,18 +1,20 @@
 """The job ``generation.attach``: find a submit again whose answer was lost.
 
 The answer may still come, from a worker that was thought dead; then it is on record. Or a callback names a remote id:
-that is only a hint, so the provider is queried for each. An id that our key can see and no other task owns is taken.
+that is only a hint, so the provider is queried for each, one in a run. An id that our key can see and no other task
+owns is taken.
 A callback that arrives just as an earlier search ends cannot enqueue another; the next sweep does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from sqlalchemy import ColumnElement, and_, literal_column, or_, select, update
 
 from longtake.adapters.providers.provider import Provider
-from longtake.capabilities.generation.jobs import JobContext
+from longtake.capabilities.generation.jobs import JobContext, query_task
 from longtake.capabilities.generation.submissions import find_lost, record_accepted
 from longtake.capabilities.generation.tables import ATTACH, submissions, tasks
 from longtake.capabilities.generation.tasks import Started, start_task
@@ -22,9 +24,10 @@ from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.engine.jobs import Job, JobRequest
 from longtake.engine.kinds import Exponential, JobKind, Settlement
-from longtake.engine.outcomes import Done, Outcome
-from longtake.errors import ProviderError, ProviderTaskNotFound
+from longtake.engine.outcomes import Done, Outcome, Snooze
+from longtake.errors import ProviderTaskNotFound
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
+from longtake.services.provider_calls.calls import ask_provider
 
 #: For so long after a callback, each sweep makes sure that it was looked into.
 REPORT_SECONDS = 60.0
@@ -38,25 +41,27 @@ class LostSubmitHandler:
 
     def kind(self) -> JobKind:
         """Return the job kind."""
-        return JobKind(ATTACH, self.run, self.settle, max_attempts=20, back_off=Exponential(5.0, 120.0))
+        back_off = Exponential(5.0, 120.0)
+        return JobKind(ATTACH, self.run, self.settle, max_attempts=20, back_off=back_off, permit="call")
 
     async def run(self, job: Job) -> Outcome:
-        """Query the provider for each remote id that was reported."""
+        """Query the provider for the next remote id that was reported."""
         context, provider, task_id = self._context, self._context.providers[job.args["provider"]], str(job.key)
         lost = await context.database.read(find_lost, task_id)
         if lost.accepted is not None:
             return Done(data=context.started(lost.model, lost.accepted))
-        for provider_task_id in lost.reported:
-            try:
-                await provider.query(provider_task_id)
-            except ProviderTaskNotFound:
-                continue
-            except ProviderError as error:
-                return context.wait_out(error, job, provider)
-            owner = await context.database.run(record_accepted, task_id, provider.name, provider_task_id)
+        asked = (job.memo or {}).get("asked", [])
+        left = [one for one in sorted(lost.reported) if one not in asked]
+        if not left:
+            return Done()
+        answer = await ask_provider(job, provider, partial(query_task, provider, left[0]), breaker=context.breaker)
+        if isinstance(answer, Outcome):
+            return answer
+        if not isinstance(answer, ProviderTaskNotFound):
+            owner = await context.database.run(record_accepted, task_id, provider.name, left[0])
             if owner == task_id:
-                return Done(data=context.started(lost.model, provider_task_id))
-        return Done()
+                return Done(data=context.started(lost.model, left[0]))
+        return Snooze(0.0, memo={"asked": [*asked, left[0]]}, progress=True)
 
     def settle(self, tx: Transaction, engine: Engine, settlements: Sequence[Settlement]) -> None:
         """Start the tasks that were found, and resolve their alerts."""

@@ -13,7 +13,6 @@ from typing import Any
 
 from sqlalchemy import Row, literal_column, select
 
-from longtake.adapters.providers.trouble import trouble_words
 from longtake.capabilities.generation.estimates import NONE_YET, Estimate, Estimates
 from longtake.capabilities.generation.progress import progress
 from longtake.capabilities.generation.schemas import Outlook
@@ -22,6 +21,7 @@ from longtake.clock import Clock, iso_timestamp
 from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW
 from longtake.engine.tables import jobs
+from longtake.services.provider_calls.trouble import trouble_words
 
 #: A place further back than this is shown as "at least".
 QUEUE_LIMIT = 1_000

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy import bindparam, or_, update
 
-from longtake.adapters.providers.provider import Failed, MediaUrl, Provider, Running, Strange, Succeeded
-from longtake.adapters.providers.trouble import Trouble, quiet_memo, without_key
+from longtake.adapters.providers.provider import Failed, MediaUrl, Running, Strange, Succeeded
 from longtake.capabilities.generation.intervals import next_poll
-from longtake.capabilities.generation.jobs import JobContext, Tally
+from longtake.capabilities.generation.jobs import JobContext, Tally, query_task
 from longtake.capabilities.generation.tables import POLL, UNFINISHED, tasks
 from longtake.capabilities.generation.tasks import Successful
 from longtake.db import Transaction
@@ -21,11 +21,14 @@ from longtake.engine.events import append_event
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import Exponential, JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Retry, Snooze
-from longtake.errors import LongtakeError, ProviderError, ProviderTaskNotFound, ProviderUnavailable
+from longtake.errors import ProviderTaskNotFound
 from longtake.services.alerts import Severity, raise_alert
 from longtake.services.assets import NewAsset
+from longtake.services.provider_calls.calls import ask_provider, quiet_memo
+from longtake.services.provider_calls.trouble import Trouble
 
 #: A query takes at most 10 s; the rest is for waiting until a connection is free.
+QUERY_SECONDS = 25.0
 TIME_LIMIT = 30.0
 #: A provider's replicas may lag: a first "not found" is checked once more before the task fails.
 LOOK_AGAIN_SECONDS = 5.0
@@ -49,7 +52,13 @@ class PollHandler:
     def kind(self) -> JobKind:
         """Return the job kind. Trouble with the provider snoozes the job; attempts count only our own failures."""
         return JobKind(
-            POLL, self.run, self.settle, time_limit=TIME_LIMIT, max_attempts=50, back_off=Exponential(5.0, 120.0)
+            POLL,
+            self.run,
+            self.settle,
+            time_limit=TIME_LIMIT,
+            max_attempts=50,
+            back_off=Exponential(5.0, 120.0),
+            permit="call",
         )
 
     async def run(self, job: Job) -> Outcome:
@@ -57,20 +66,13 @@ class PollHandler:
         provider = self._context.providers.get(job.args["provider"])
         if provider is None:
             return Fail("PROVIDER_GONE", f"The provider {job.args['provider']} is no longer configured.")
-        return await self._ask(job, provider) if provider.configured else without_key(provider.name)
-
-    async def _ask(self, job: Job, provider: Provider) -> Outcome:
-        try:
-            answer = await provider.query(job.args["id"])
-        except ProviderTaskNotFound as error:
-            self._context.breaker.answered(provider.name)
-            return self._not_found(job, error)
-        except ProviderError as error:
-            return self._context.wait_out(error, job, provider)
-        except LongtakeError as error:
-            return self._context.wait_out(ProviderUnavailable(error.message), job, provider)
-        self._context.breaker.answered(provider.name)
+        query = partial(query_task, provider, job.args["id"])
+        answer = await ask_provider(job, provider, query, QUERY_SECONDS, breaker=self._context.breaker)
+        if isinstance(answer, Outcome):
+            return answer
         match answer:
+            case ProviderTaskNotFound():
+                return self._not_found(job, answer)
             case Running(progress=progress):
                 return self._again(job, StillRunning(progress))
             case Strange(word=word):

@@ -9,12 +9,12 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from longtake.adapters.providers.trouble import trouble_words
 from longtake.capabilities.generation.estimates import Estimate
 from longtake.capabilities.generation.tables import Task
 from longtake.clock import iso_timestamp
 from longtake.services.assets.schemas import ASSET_EXAMPLE, AssetView
 from longtake.services.models import Model
+from longtake.services.provider_calls.trouble import trouble_words
 
 STATUS = Literal["pending", "running", "completed", "failed", "cancelled"]
 TASK_ID = "019a8f6e-5d0c-7c41-9f53-0f6d1f2b7a10"

@@ -70,8 +70,8 @@ REPORTED = Prepared(
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """What a worker finds when it begins to submit a task; it may send only if the task is all it finds."""
+class Submission:
+    """What a worker finds when it takes up a submit; it may send only if the task is all it finds."""
 
     #: None when there is nothing to submit any more.
     task: Task | None
@@ -120,30 +120,48 @@ class Recorder:
         return await asyncio.shield(task)
 
 
-def begin_submission(
+def read_submission(
     tx: Transaction,
-    job: Job,
     task_id: str,
     limit: RunningLimit | None,
-    once: bool,  # noqa: FBT001 - called through Database.run, which passes positions only
-) -> Attempt:
-    """Write the intent to submit, unless there is a reason not to. Raises LeaseLost for a job of another worker."""
-    if not fenced(tx, job):
-        raise LeaseLost(f"The job {job.id} is no longer ours.")
+    once: bool,  # noqa: FBT001 - called through Database.read, which passes positions only
+) -> Submission:
+    """Return what is to be submitted, and what is known of earlier tries.
+
+    Only the holder of the job's lease writes intents, so this stays true for as long as the lease holds.
+    """
     rows = tx.run(FIND, task_id=task_id)
     if not rows or rows[0].status != "pending" or rows[0].needs_review:
-        return Attempt(None)
+        return Submission(None)
     task = task_from(rows[0])
     facts = tx.run(FACTS, task_id=task_id)
     accepted = next((fact.provider_task_id for fact in facts if fact.fact == "accepted"), None)
     if accepted is not None:
-        return Attempt(task, accepted=accepted)
+        return Submission(task, accepted=accepted)
     if once and facts and facts[-1].fact in {"intended", "unknown"}:
-        return Attempt(task, unanswered=True)
-    if limit is not None and _running(tx, limit.providers) >= limit.most:
-        return Attempt(task, full=True)
+        return Submission(task, unanswered=True)
+    return Submission(task, full=is_full(tx, limit))
+
+
+def record_intent(tx: Transaction, job: Job, task: Task, limit: RunningLimit | None) -> bool:
+    """Write that the task is about to be sent; return False, and write nothing, when its account is full.
+
+    Raises LeaseLost for a job that another worker holds or that was cancelled.
+    """
+    if not fenced(tx, job):
+        raise LeaseLost(f"The job {job.id} is no longer ours.")
+    if is_full(tx, limit):
+        return False
     _add(tx, task.id, task.provider, "intended")
-    return Attempt(task)
+    return True
+
+
+def is_full(tx: Transaction, limit: RunningLimit | None) -> bool:
+    """Return whether the account runs as many tasks as it may."""
+    if limit is None:
+        return False
+    running = (tasks.c.provider.in_(limit.providers), tasks.c.status == "running")
+    return int(tx.execute(select(func.count()).select_from(tasks).where(*running)).scalar_one()) >= limit.most
 
 
 def record_accepted(tx: Transaction, task_id: str, provider: str, provider_task_id: str) -> str:
@@ -189,11 +207,6 @@ def reported_ids(tx: Transaction, task_id: str) -> Sequence[str]:
 def was_reported(tx: Transaction, task_id: str, provider_task_id: str) -> bool:
     """Return whether a callback named this remote id before it was known."""
     return bool(tx.run(REPORTED, task_id=task_id, provider_task_id=provider_task_id))
-
-
-def _running(tx: Transaction, providers: Sequence[str]) -> int:
-    running = (tasks.c.provider.in_(providers), tasks.c.status == "running")
-    return int(tx.execute(select(func.count()).select_from(tasks).where(*running)).scalar_one())
 
 
 def _add(

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import structlog
 
 from longtake.adapters.providers.provider import Accepted, Delivered, GenerationRequest, MediaBytes, Provider, Reference
-from longtake.adapters.providers.trouble import Trouble, without_key
 from longtake.capabilities.generation.jobs import JobContext, Tally
 from longtake.capabilities.generation.lost_submits import mark_lost
 from longtake.capabilities.generation.submissions import (
     Recorder,
     RunningLimit,
-    begin_submission,
+    read_submission,
     record_accepted,
     record_answer,
+    record_intent,
 )
 from longtake.capabilities.generation.tables import SUBMIT, Task
 from longtake.capabilities.generation.tasks import Started, Successful, start_task
@@ -33,12 +34,14 @@ from longtake.errors import (
     LongtakeError,
     MediaRefused,
     ProviderError,
-    ProviderRefused,
     StorageUnavailable,
     SubmitUnknown,
 )
 from longtake.services.alerts import Severity, raise_alert
 from longtake.services.assets import NewAsset, find_assets, keep_paid_bytes, reference_for_provider
+from longtake.services.models import Model
+from longtake.services.provider_calls.calls import ask_provider, wait_out
+from longtake.services.provider_calls.trouble import Trouble
 
 log = structlog.get_logger(__name__)
 
@@ -66,31 +69,30 @@ class SubmitHandler:
 
     def kind(self) -> JobKind:
         """Return the job kind."""
-        return JobKind(SUBMIT, self.run, self.settle, priority=Priority.HIGH, time_limit=TIME_LIMIT, max_attempts=10)
+        return JobKind(
+            SUBMIT,
+            self.run,
+            self.settle,
+            priority=Priority.HIGH,
+            time_limit=TIME_LIMIT,
+            max_attempts=10,
+            permit="call",
+        )
 
     async def run(self, job: Job) -> Outcome:
         """Submit the task, unless an earlier attempt did."""
         context, provider = self._context, self._context.providers.get(job.args["provider"])
         if provider is None:
             return Fail("PROVIDER_GONE", f"The provider {job.args['provider']} is no longer configured.")
-        if not provider.configured:
-            return without_key(provider.name)
-        task_id, once, limit = str(job.key), provider.submits == "once", self._running_limit(provider)
-        try:
-            found = await context.database.run(begin_submission, job, task_id, limit, once)
-        except LeaseLost:
-            # Cancelled in the moment it was claimed: the engine refuses any outcome.
-            return Done()
+        limit, once = self._running_limit(provider), provider.submits == "once"
+        found = await context.database.read(read_submission, str(job.key), limit, once)
         if found.task is None:
             return Done()
         if found.accepted is not None:
             return Done(data=context.started(found.task.model, found.accepted))
         if found.unanswered:
             return Done(data=Unanswered("the worker that sent it stopped before the answer came"))
-        if found.full:
-            busy = Trouble("PROVIDER_FULL", f"{provider.name} runs as many tasks as it takes at once.")
-            return Snooze(FULL_SECONDS * context.random.uniform(0.8, 1.2), data=busy)
-        return await self._submit(job, found.task, provider)
+        return self._full(provider) if found.full else await self._submit(job, found.task, provider)
 
     def _running_limit(self, provider: Provider) -> RunningLimit | None:
         if provider.running_limit is None:
@@ -98,33 +100,63 @@ class SubmitHandler:
         account = [one.name for one in self._context.providers.values() if one.account == provider.account]
         return RunningLimit(account, provider.running_limit)
 
-    async def _submit(self, job: Job, task: Task, provider: Provider) -> Outcome:
-        breaker = self._context.breaker
-        try:
-            request = await self._request(task, provider)
-            answer = await provider.submit(request)
-        except SubmitUnknown as error:
-            return await self._unknown(job, task, provider, error)
-        except ProviderRefused as error:
-            await self._record(task, "refused", error)
-            breaker.answered(provider.name)
-            return Fail(error.fail_code, error.message)
-        except (ProviderError, StorageUnavailable, *TRANSIENT) as error:
-            await self._record(task, "refused", error)
-            return self._context.wait_out(error, job, provider)
-        except LongtakeError as error:
-            # Raised before anything was sent: a reference image is gone, for example.
-            await self._record(task, "refused", error)
-            return Fail(error.code, error.message)
-        breaker.answered(provider.name)
-        if isinstance(answer, Accepted):
-            return await self._accepted(task, answer)
-        return await self._delivered(job, task, answer)
+    def _full(self, provider: Provider) -> Snooze:
+        full = Trouble("PROVIDER_FULL", f"{provider.name} runs as many tasks as it takes at once.")
+        return Snooze(FULL_SECONDS * self._context.random.uniform(0.8, 1.2), data=full)
 
-    async def _request(self, task: Task, provider: Provider) -> GenerationRequest:
+    async def _submit(self, job: Job, task: Task, provider: Provider) -> Outcome:
+        """Read what the request needs, then send it at the time of the lane's permit."""
         model = self._context.models.get(task.model)
         if model is None:
-            raise ProviderRefused(f"The model {task.model} is no longer offered.", fail_code="MODEL_GONE")
+            return Fail("MODEL_GONE", f"The model {task.model} is no longer offered.")
+        try:
+            request = await self._request(task, provider, model)
+        except (StorageUnavailable, *TRANSIENT) as error:
+            return wait_out(error, job)
+        except LongtakeError as error:
+            # A reference image is gone, for example.
+            return Fail(error.code, error.message)
+        send = partial(self._send, job, task, provider, request)
+        try:
+            answer = await ask_provider(job, provider, send, breaker=self._context.breaker)
+        except LeaseLost:
+            # Cancelled in the moment it was to be sent: the engine refuses any outcome.
+            return Done()
+        if isinstance(answer, Outcome):
+            return answer
+        if isinstance(answer, Accepted):
+            return Done(data=self._context.started(task.model, answer.provider_task_id))
+        return await self._delivered(job, task, answer)
+
+    async def _send(
+        self, job: Job, task: Task, provider: Provider, request: GenerationRequest
+    ) -> Accepted | Delivered | Outcome:
+        """Write the intent, send the request, and write what was answered before anything else happens."""
+        if not await self._context.database.run(record_intent, job, task, self._running_limit(provider)):
+            return self._full(provider)
+        try:
+            answer = await provider.submit(request)
+        except SubmitUnknown as error:
+            await self._record(task, "unknown", error)
+            if provider.submits == "once":
+                return Done(data=Unanswered(error.message))
+            # A second request is at worst paid twice, which this provider declares acceptable.
+            raise
+        except ProviderError as error:
+            await self._record(task, "refused", error)
+            raise
+        except LongtakeError as error:
+            await self._record(task, "refused", error)
+            return Fail(error.code, error.message)
+        if isinstance(answer, Accepted):
+            # With or without the lease: the remote id is what the money was spent on.
+            owner = await self._recorder.write(record_accepted, task.id, task.provider, answer.provider_task_id)
+            if owner != task.id:
+                log.error("one remote id for two tasks", action="refuse", task_id=task.id, other=owner)
+                return Fail(ID_REUSED, f"{task.provider} gave this task the id of another task.")
+        return answer
+
+    async def _request(self, task: Task, provider: Provider, model: Model) -> GenerationRequest:
         return GenerationRequest(
             model=model.remote,
             prompt=task.prompt,
@@ -153,14 +185,6 @@ class SubmitHandler:
         base = self._context.public_url.rstrip("/")
         return f"{base}/v1/callbacks/{task.provider}?reference={task.reference}" if base else None
 
-    async def _accepted(self, task: Task, answer: Accepted) -> Outcome:
-        """Record the remote id at once, with or without the lease: it is what the money was spent on."""
-        owner = await self._recorder.write(record_accepted, task.id, task.provider, answer.provider_task_id)
-        if owner != task.id:
-            log.error("one remote id for two tasks", action="refuse", task_id=task.id, other=owner)
-            return Fail(ID_REUSED, f"{task.provider} gave this task the id of another task.")
-        return Done(data=self._context.started(task.model, answer.provider_task_id))
-
     async def _delivered(self, job: Job, task: Task, answer: Delivered) -> Outcome:
         """Store the bytes before the task is completed; the lease is part of the key."""
         if not answer.files:
@@ -175,13 +199,6 @@ class SubmitHandler:
         kind: Any = task.type
         new = NewAsset(user_id=task.user_id, kind=kind, task_id=task.id, position=position)
         return await keep_paid_bytes(self._context.storage, new, file.body, job.lease_token)
-
-    async def _unknown(self, job: Job, task: Task, provider: Provider, error: SubmitUnknown) -> Outcome:
-        await self._record(task, "unknown", error)
-        if provider.submits == "once":
-            return Done(data=Unanswered(error.message))
-        # A second request is at worst paid twice, which this provider declares acceptable.
-        return self._context.wait_out(error, job, provider)
 
     async def _record(self, task: Task, fact: str, error: LongtakeError) -> None:
         detail = f"{error.code}: {error.message}"

@@ -3,37 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from sqlalchemy import select
 
 from longtake.adapters.providers.provider import Provider, Succeeded
+from longtake.capabilities.generation.jobs import query_task
 from longtake.capabilities.generation.removal import require_unused
 from longtake.capabilities.generation.tables import tasks
 from longtake.capabilities.generation.tasks import refund_lost
 from longtake.capability import AssetOwner, FreshSource, OwnedAsset
 from longtake.db import Database, Transaction
-from longtake.errors import ProviderTaskNotFound
+from longtake.engine.jobs import Job
+from longtake.engine.outcomes import Fail, Snooze
+from longtake.errors import ProviderUnavailable
+from longtake.services.provider_calls.calls import Breaker, ask_provider
 
 
 class TaskAssets(AssetOwner):
     """Asks the provider of a result's task; gives the price back when a result is lost."""
 
-    def __init__(self, database: Database, providers: Mapping[str, Provider]) -> None:
+    def __init__(self, database: Database, providers: Mapping[str, Provider], breaker: Breaker) -> None:
         self._database = database
         self._providers = providers
+        self._breaker = breaker
 
     async def download_headers(self, asset: OwnedAsset) -> Mapping[str, str]:
         provider, _remote = await self._provider(asset)
         return {} if provider is None or asset.source_url is None else provider.download_headers(asset.source_url)
 
-    async def fresh_source(self, asset: OwnedAsset) -> FreshSource | None:
+    async def fresh_source(self, job: Job, asset: OwnedAsset) -> FreshSource | None:
+        """Query the provider for the result once more; return None when it no longer has it.
+
+        Raises ProviderUnavailable when it cannot be asked now.
+        """
         provider, remote = await self._provider(asset)
         if provider is None or remote is None:
             return None
-        try:
-            answer = await provider.query(remote)
-        except ProviderTaskNotFound:
-            return None
+        answer = await ask_provider(job, provider, partial(query_task, provider, remote), breaker=self._breaker)
+        if isinstance(answer, Snooze | Fail):
+            raise ProviderUnavailable(answer.message or f"{provider.name} cannot be asked.", provider=provider.name)
         if not isinstance(answer, Succeeded) or asset.position >= len(answer.files):
             return None
         url = answer.files[asset.position].url

@@ -138,7 +138,7 @@ class Mirror:
         if fresh_sources(job) >= MOST_FRESH_SOURCES:
             raise gone
         try:
-            fresh = await self._owner.fresh_source(found.asset)
+            fresh = await self._owner.fresh_source(job, found.asset)
         except LongtakeError as error:
             raise SourceUnknown(f"The provider could not be asked for the result again: {error.message}") from error
         if fresh is None:

@@ -9,6 +9,7 @@ from longtake.capability import AssetOwner, FreshSource, OwnedAsset
 
 if TYPE_CHECKING:
     from longtake.db import Transaction
+    from longtake.engine.jobs import Job
 
 
 class AssetOwners(AssetOwner):
@@ -20,9 +21,9 @@ class AssetOwners(AssetOwner):
     async def download_headers(self, asset: OwnedAsset) -> Mapping[str, str]:
         return {name: value for one in self._owners() for name, value in (await one.download_headers(asset)).items()}
 
-    async def fresh_source(self, asset: OwnedAsset) -> FreshSource | None:
+    async def fresh_source(self, job: Job, asset: OwnedAsset) -> FreshSource | None:
         for one in self._owners():
-            if (source := await one.fresh_source(asset)) is not None:
+            if (source := await one.fresh_source(job, asset)) is not None:
                 return source
         return None
 

@@ -5,15 +5,15 @@ from longtake.capabilities.scenes.models import SceneModels
 from longtake.capabilities.scenes.runs import remove_runs_of
 from longtake.capability import AccountRemover, Capability, Context
 from longtake.services.models import OfferedModels
+from longtake.services.provider_calls.calls import Breaker
 
 
 def capability(context: Context) -> Capability:
     """Return what scenes register."""
     models = SceneModels(context.get(OfferedModels), context.providers)
     lanes = models.lanes(context.settings.scenes_per_minute, context.settings.scenes_at_once)
-    maker = ImageMaker(
-        context.database, context.providers, models, context.storage, context.breaker, context.clock, context.random
-    )
+    breaker = context.get(Breaker)
+    maker = ImageMaker(context.database, context.providers, models, context.storage, breaker, context.clock)
     return Capability(
         kinds=[maker.kind()],
         lanes=list(lanes.values()),

@@ -12,7 +12,6 @@ from typing import Any
 
 from sqlalchemy import select, update
 
-from longtake.adapters.providers.trouble import trouble_words
 from longtake.capabilities.scenes.queries import ImageJob, Run, job_from, lock_runs
 from longtake.capabilities.scenes.tables import IMAGE, LIVE, image_jobs
 from longtake.clock import iso_timestamp
@@ -22,6 +21,7 @@ from longtake.engine.events import append_events
 from longtake.engine.tables import jobs
 from longtake.services.assets import NewAsset, register_assets
 from longtake.services.credits import end_holds
+from longtake.services.provider_calls.trouble import trouble_words
 
 ERROR_LIMIT = 500
 #: What users read about an image that was not made: never an address of a provider, a host or a path.

@@ -1,1 +1,1 @@
-"""What jobs that call providers share: pausing and resuming the lanes of a provider."""
+"""What jobs that call providers share: the call itself, trouble with it, and the lanes of a provider."""

@@ -7,12 +7,12 @@ from typing import Protocol
 
 import structlog
 
-from longtake.adapters.providers.trouble import Trouble
 from longtake.db import Transaction
 from longtake.engine.lane_store import all_lanes, pause_unpaused, resume_lane
 from longtake.engine.lanes import Lane
 from longtake.errors import ProviderUnauthorized
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
+from longtake.services.provider_calls.trouble import Trouble
 
 log = structlog.get_logger(__name__)
 
@@ -25,6 +25,9 @@ class LaneOwner(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def configured(self) -> bool: ...
 
     @property
     def submit_lane(self) -> Lane: ...
