@@ -36,7 +36,7 @@ async def measure_all(url: str, folder: str) -> dict[str, dict[str, Any]]:
         application = Application(Settings(data_dir=Path(folder), database_url=url), database)
         await application.build().start()
         known = await database.read(find_known)
-        questions = of_lists(known) | of_routes(known) | of_the_program(application, known)
+        questions = of_lists(known) | of_routes(application, known) | of_the_program(application, known)
         measured = {name: await measure_one(database, one) for name, one in questions.items()}
         await application.close()
     finally:

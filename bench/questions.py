@@ -45,7 +45,7 @@ def find_known(tx: "Transaction") -> Known:
 def of_lists(known: Known) -> dict[str, Question]:
     """Return the lists by each filter, for the user who has the most tasks."""
     from longtake.capabilities.generation.queries import TaskFilter, list_tasks
-    from longtake.server.snapshot import ENDED
+    from longtake.capabilities.generation.snapshot import ENDED
 
     talk = known.talk.conversation_id
     filters = {
@@ -68,12 +68,13 @@ def of_lists(known: Known) -> dict[str, Question]:
     return lists | {"list further on": further_on, "list all of one who was away for a month": away}
 
 
-def of_routes(known: Known) -> dict[str, Question]:
+def of_routes(application: "Application", known: Known) -> dict[str, Question]:
     """Return what other routes ask, and what comes with a request that is written."""
     from longtake.capabilities.generation.callbacks import find_callback_task
     from longtake.capabilities.generation.queries import get_task, unfinished_tasks
     from longtake.http.idempotency import FIND
-    from longtake.server.snapshot import take_snapshot
+    from longtake.server.capabilities import snapshot_parts
+    from longtake.server.snapshot import read_parts
     from longtake.services.assets import assets_of_tasks
     from longtake.services.conversations.store import count_unread, list_conversations
 
@@ -84,7 +85,7 @@ def of_routes(known: Known) -> dict[str, Question]:
         "results of 20 tasks": Question(assets_of_tasks, ([task.id for task in known.ended[:20]], HEAVY), HEAVY),
         "conversations": Question(list_conversations, (HEAVY,), HEAVY),
         "unread": Question(count_unread, (HEAVY,), HEAVY),
-        "whole snapshot": Question(take_snapshot, (HEAVY,), HEAVY),
+        "whole snapshot": Question(read_parts, (snapshot_parts(application.context), HEAVY), HEAVY),
         "idempotency key": Question(lambda tx: tx.run(FIND, **key)),
         "task of a callback": Question(find_callback_task, ("kie", known.talk.reference)),
     }

@@ -639,21 +639,21 @@ export interface Snapshot {
   /** All until this moment is in it, by the database's clock. */
   at: string;
   user_id: string;
-  /** All unfinished ones, oldest first. */
-  tasks: Array<Task>;
-  /** There are more unfinished tasks than are shown. */
-  tasks_more: boolean;
-  /** The last ones that ended, newest first. */
-  recent: Array<Task>;
+  /** What to measure a task's progress against. */
+  server_time: string;
+  credits: Balance;
   /** The last changed first. */
   conversations: Array<Conversation>;
   /** `before` for the rest of them; null when there is none. */
   conversations_next: string | null;
   /** Answers not read yet, over all conversations. */
   unread: number;
-  credits: Balance;
-  /** What to measure a task's progress against. */
-  server_time: string;
+  /** All unfinished ones, oldest first. */
+  tasks: Array<Task>;
+  /** There are more unfinished tasks than are shown. */
+  tasks_more: boolean;
+  /** The last ones that ended, newest first. */
+  recent: Array<Task>;
 }
 
 /** The job that was queued. */

@@ -9,14 +9,16 @@ Each package that `server/capabilities.py` names has a module `capability` with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import random
+
+    from pydantic import BaseModel
 
     from longtake.adapters.decoder.pool import DecoderPool
     from longtake.adapters.net import HttpClient
@@ -47,6 +49,8 @@ class Capability:
     offers: Sequence[object] = ()
     #: Lanes that stand still while a key is missing or wrong, by the provider whose key it is.
     keyed_lanes: Mapping[str, Sequence[Lane]] = field(default_factory=dict)
+    #: A function (context) that returns its SnapshotPart, named like that of the routes.
+    snapshot: str = ""
     asset_owners: Sequence[AssetOwner] = ()
     account_removers: Sequence[AccountRemover] = ()
     #: Transactions of each process before it works or serves.
@@ -94,6 +98,18 @@ class Context:
     def every(self, listed: Callable[[Capability], Sequence[T]]) -> list[T]:
         """Return what all capabilities have registered, in their order."""
         return [item for one in self.capabilities for item in listed(one)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SnapshotPart(Generic[T]):
+    """Members of the snapshot: everything that a page shows of one moment."""
+
+    #: The members, with an example.
+    schema: type[BaseModel]
+    #: Reads a user's rows, in the transaction of the whole snapshot.
+    read: Callable[[Transaction, str], T]
+    #: Returns the members of what was read.
+    show: Callable[[T], Awaitable[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tests.databases import PostgresqlServer
 
 MEMBERS = [
-    "cursor", "at", "user_id", "tasks", "tasks_more", "recent", "conversations", "conversations_next", "unread",
-    "credits", "server_time",
+    "cursor", "at", "user_id", "server_time", "credits", "conversations", "conversations_next", "unread",
+    "tasks", "tasks_more", "recent",
 ]  # fmt: skip
 
 

@@ -18,8 +18,8 @@ from longtake.capabilities.generation.figures import _poll_delay, _unfinished, g
 from longtake.capabilities.generation.health_alerts import read_unpolled
 from longtake.capabilities.generation.outlook import _read_jobs, read_queues
 from longtake.capabilities.generation.queries import TaskFilter, list_tasks, unfinished_tasks
+from longtake.capabilities.generation.snapshot import ENDED, RECENT
 from longtake.capabilities.generation.submissions import RunningLimit, is_full
-from longtake.server.snapshot import ENDED, RECENT
 from longtake.services.conversations.store import count_unread, list_conversations
 
 if TYPE_CHECKING:

@@ -554,21 +554,21 @@ class Snapshot(TypedDict):
     #: All until this moment is in it, by the database's clock.
     at: str
     user_id: str
-    #: All unfinished ones, oldest first.
-    tasks: list[Task]
-    #: There are more unfinished tasks than are shown.
-    tasks_more: bool
-    #: The last ones that ended, newest first.
-    recent: list[Task]
+    #: What to measure a task's progress against.
+    server_time: str
+    credits: Balance
     #: The last changed first.
     conversations: list[Conversation]
     #: `before` for the rest of them; null when there is none.
     conversations_next: str | None
     #: Answers not read yet, over all conversations.
     unread: int
-    credits: Balance
-    #: What to measure a task's progress against.
-    server_time: str
+    #: All unfinished ones, oldest first.
+    tasks: list[Task]
+    #: There are more unfinished tasks than are shown.
+    tasks_more: bool
+    #: The last ones that ended, newest first.
+    recent: list[Task]
 
 
 class StartedJob(TypedDict):

@@ -22,7 +22,6 @@ from longtake.adapters.decoder.pool import DecoderPool
 from longtake.adapters.net import HttpClient
 from longtake.adapters.providers.registry import build_providers
 from longtake.adapters.storage import open_storage
-from longtake.capabilities.generation.service import TaskViews
 from longtake.capability import Capability, Context
 from longtake.clock import Clock, SystemClock
 from longtake.db import Database, Transaction
@@ -34,7 +33,7 @@ from longtake.engine.prune import prune_kind, prune_schedule
 from longtake.engine.schedules import Schedule
 from longtake.engine.worker import Worker
 from longtake.errors import InvalidApplication
-from longtake.server.capabilities import CAPABILITIES, add_capabilities, build_routers
+from longtake.server.capabilities import CAPABILITIES, add_capabilities, build_routers, snapshot_parts
 from longtake.services.alerts import Severity, raise_alert
 from longtake.services.provider_calls.calls import Breaker
 from longtake.services.provider_calls.lanes import try_lanes_again
@@ -169,7 +168,7 @@ class Application:
             settings.lease_seconds,
             settings.worker_concurrency,
         )
-        shown = snapshot.build_routes(self.database, self.context.get(TaskViews))
+        shown = snapshot.build_routes(self.database, snapshot_parts(self.context))
         return [*routers, shown, drain_routes.build_routes(processing)]
 
     @contextlib.asynccontextmanager

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from longtake.capability import Capability, Context
+from longtake.capability import Capability, Context, SnapshotPart
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -38,5 +38,16 @@ def add_capabilities(context: Context, packages: Iterable[str] = CAPABILITIES) -
 
 def build_routers(context: Context, engine: Engine) -> list[APIRouter]:
     """Return the routes of all capabilities."""
-    places = [one.routers.split(":") for one in context.capabilities if one.routers]
-    return [router for module, name in places for router in getattr(import_module(module), name)(context, engine)]
+    functions = [_function(one.routers) for one in context.capabilities if one.routers]
+    return [router for routers in functions for router in routers(context, engine)]
+
+
+def snapshot_parts(context: Context) -> list[SnapshotPart[Any]]:
+    """Return the parts of the snapshot."""
+    return [_function(one.snapshot)(context) for one in context.capabilities if one.snapshot]
+
+
+def _function(place: str) -> Callable[..., Any]:
+    module, _colon, name = place.partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), name)
+    return found

@@ -34,6 +34,7 @@ def capability(context: Context) -> Capability:
         keyed_lanes={name: [one.submit_lane, one.query_lane] for name, one in providers.items()},
         schedules=[one.schedule() for one in (deadlines, health, retention)],
         routers="longtake.capabilities.generation.routes:routers",
+        snapshot="longtake.capabilities.generation.snapshot:part",
         offers=[views],
         asset_owners=[TaskAssets(database, providers, jobs.breaker)],
         # Their credits are released before the tasks are removed.

@@ -8,5 +8,6 @@ def capability(_context: Context) -> Capability:
     """Return what conversations register."""
     return Capability(
         routers="longtake.services.conversations.routes:routers",
+        snapshot="longtake.services.conversations.snapshot:part",
         account_removers=[AccountRemover(remove_conversations_of)],
     )

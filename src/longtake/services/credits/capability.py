@@ -5,4 +5,7 @@ from longtake.capability import Capability, Context
 
 def capability(_context: Context) -> Capability:
     """Return what credits register."""
-    return Capability(routers="longtake.services.credits.routes:routers")
+    return Capability(
+        routers="longtake.services.credits.routes:routers",
+        snapshot="longtake.services.credits.snapshot:part",
+    )
