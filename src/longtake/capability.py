@@ -49,6 +49,8 @@ class Capability:
     offers: Sequence[object] = ()
     #: Lanes that stand still while a key is missing or wrong, by the provider whose key it is.
     keyed_lanes: Mapping[str, Sequence[Lane]] = field(default_factory=dict)
+    #: Types of the events that it writes for users, who can ask for each of them and for families such as `task.*`.
+    event_types: Sequence[str] = ()
     #: A function (context) that returns its SnapshotPart, named like that of the routes.
     snapshot: str = ""
     asset_owners: Sequence[AssetOwner] = ()

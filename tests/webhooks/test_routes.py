@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tests.databases import StoppedClock
 
 NOTHING = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
+TYPES = ("task.created", "task.completed", "message.changed", "webhook.disabled")
 SECRET_FREE = {
     "id", "url", "description", "events", "enabled", "disabled_reason", "previous_ends_at", "last_success_at",
     "created_at", "changed_at",
@@ -27,7 +28,7 @@ SECRET_FREE = {
 
 
 def client(stage: Stage, user: str = "ann", scopes: frozenset[str] | None = None) -> Client:
-    return Client(build_routes(stage.webhooks), user, scopes=scopes)
+    return Client(build_routes(stage.webhooks, TYPES), user, scopes=scopes)
 
 
 async def create(stage: Stage, **body: Any) -> Answer:
@@ -146,14 +147,14 @@ async def test_what_goes_on_reading_is_set_up_only_by_who_may_read_and_cannot_be
     stage: Stage, scopes: tuple[str, ...], key: str | None
 ) -> None:
     webhook = f"/v1/webhooks/{(await create(stage)).json['id']}"
-    asking = Client(build_routes(stage.webhooks), "ann", scopes=frozenset(scopes), key_id=key)
+    asking = Client(build_routes(stage.webhooks, TYPES), "ann", scopes=frozenset(scopes), key_id=key)
     answers = [
         await asking.post("/v1/webhooks", {"url": "https://example.com"}),
         await asking.patch(webhook, {"url": "https://example.com"}),
         await asking.post(f"{webhook}/rotate"),
     ]
     assert [(one.status, one.json["code"]) for one in answers] == [(403, "FORBIDDEN")] * 3
-    service = Client(build_routes(stage.webhooks), "ann", "service", key_id=NOTHING)
+    service = Client(build_routes(stage.webhooks, TYPES), "ann", "service", key_id=NOTHING)
     assert (await service.post("/v1/webhooks", {"url": "https://example.com"})).status == 201
 
 

@@ -1,4 +1,4 @@
-"""The types of events that users are told of, on the stream and by webhooks, and how some of them are asked for."""
+"""How the types of events are asked for, on the stream and by webhooks: by name, or by family."""
 
 from __future__ import annotations
 
@@ -6,17 +6,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-TYPES = (
-    *("task.created", "task.running", "task.progress", "task.trouble", "task.needs_review"),
-    *("task.completed", "task.failed", "task.cancelled", "task.refunded", "task.deleted"),
-    *("asset.added", "asset.progress", "asset.stored", "asset.thumbnail", "asset.preview"),
-    *("asset.failed", "asset.expired", "asset.deleted"),
-    *("run.created", "run.queued", "run.finished", "run.cancelled", "run.deleted"),
-    *("scene.processing", "scene.retrying", "scene.completed", "scene.failed"),
-    *("message.changed", "conversation.changed", "conversation.deleted", "credits.changed"),
-    *("key.created", "key.revoked", "webhook.disabled"),
-)
 
 
 def patterns_of(types: Sequence[str]) -> tuple[str, ...]:

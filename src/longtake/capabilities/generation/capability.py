@@ -34,6 +34,10 @@ def capability(context: Context) -> Capability:
         keyed_lanes={name: [one.submit_lane, one.query_lane] for name, one in providers.items()},
         schedules=[one.schedule() for one in (deadlines, health, retention)],
         routers="longtake.capabilities.generation.routes:routers",
+        event_types=(
+            *("task.created", "task.running", "task.progress", "task.trouble", "task.needs_review"),
+            *("task.completed", "task.failed", "task.cancelled", "task.refunded", "task.deleted"),
+        ),
         snapshot="longtake.capabilities.generation.snapshot:part",
         offers=[views],
         asset_owners=[TaskAssets(database, providers, jobs.breaker)],

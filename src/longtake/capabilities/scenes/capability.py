@@ -19,6 +19,10 @@ def capability(context: Context) -> Capability:
         lanes=list(lanes.values()),
         keyed_lanes={provider: [lane] for provider, lane in lanes.items()},
         routers="longtake.capabilities.scenes.routes:routers",
+        event_types=(
+            *("run.created", "run.queued", "run.finished", "run.cancelled", "run.deleted"),
+            *("scene.processing", "scene.retrying", "scene.completed", "scene.failed"),
+        ),
         offers=[models],
         account_removers=[AccountRemover(remove_runs_of)],
     )

@@ -12,4 +12,9 @@ def capability(context: Context) -> Capability:
         return [one for each in reversed(context.capabilities) for one in each.account_removers]
 
     deletion = AccountDeletion(context.database, removers)
-    return Capability(kinds=[deletion.kind()], offers=[deletion], routers="longtake.services.accounts.routes:routers")
+    return Capability(
+        kinds=[deletion.kind()],
+        offers=[deletion],
+        routers="longtake.services.accounts.routes:routers",
+        event_types=("key.created", "key.revoked"),
+    )

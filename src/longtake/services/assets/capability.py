@@ -15,4 +15,11 @@ def capability(context: Context) -> Capability:
     base = context.settings.public_url or context.own_url
     secret = cache(partial(context.secret, "links"))
     links = AssetLinks(context.storage, secret, base, context.clock, context.needs_key)
-    return Capability(offers=[links], account_removers=[AccountRemover(remove_assets_of)])
+    return Capability(
+        offers=[links],
+        event_types=(
+            *("asset.added", "asset.progress", "asset.stored", "asset.thumbnail", "asset.preview"),
+            *("asset.failed", "asset.expired", "asset.deleted"),
+        ),
+        account_removers=[AccountRemover(remove_assets_of)],
+    )

@@ -8,6 +8,7 @@ def capability(_context: Context) -> Capability:
     """Return what conversations register."""
     return Capability(
         routers="longtake.services.conversations.routes:routers",
+        event_types=("message.changed", "conversation.changed", "conversation.deleted"),
         snapshot="longtake.services.conversations.snapshot:part",
         account_removers=[AccountRemover(remove_conversations_of)],
     )

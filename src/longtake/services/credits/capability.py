@@ -7,5 +7,6 @@ def capability(_context: Context) -> Capability:
     """Return what credits register."""
     return Capability(
         routers="longtake.services.credits.routes:routers",
+        event_types=("credits.changed",),
         snapshot="longtake.services.credits.snapshot:part",
     )

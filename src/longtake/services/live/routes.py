@@ -1,32 +1,26 @@
 """`/v1/events`: the stream of a user's events, and the response that sends it."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import socket
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import AfterValidator
 from sse_starlette import EventSourceResponse
+from starlette.types import Message, Receive, Scope, Send
 
-from longtake.engine.event_types import TYPES, check_pattern, patterns_of
+from longtake.capability import Context
+from longtake.engine.engine import Engine
+from longtake.engine.event_types import check_pattern, patterns_of
 from longtake.errors import Forbidden, LongtakeError, Unauthorized
 from longtake.http.problem_schema import CALLER, problems
+from longtake.services.accounts.authenticator import Authenticator
 from longtake.services.accounts.current_caller import Caller, CurrentCaller
 from longtake.services.live.event_log import read_cursor
 from longtake.services.live.feed import Feed
 from longtake.services.live.streams import EndReason, Stream, StreamLimits, Streams, TypeFilter
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from starlette.types import Message, Receive, Scope, Send
-
-    from longtake.capability import Context
-    from longtake.engine.engine import Engine
-    from longtake.services.accounts.authenticator import Authenticator
 
 #: ASGI extension with the connection's transport, which is needed to abort a connection that accepts no more bytes.
 TRANSPORT = "longtake.transport"
@@ -34,16 +28,11 @@ TRANSPORT = "longtake.transport"
 VANISHED_SECONDS = 30
 CURSOR_LENGTH = 100
 TYPES_LENGTH = 500
-PATTERNS = (*patterns_of(TYPES), "*")
 EXAMPLE = 'id: 8124.60\nevent: task.completed\ndata: {"cursor":"8124.60","type":"task.completed", …}\n\n'
 
 
 # At level debug it would log every chunk of every stream.
 logging.getLogger("sse_starlette").setLevel(logging.INFO)
-
-
-def _check_types(types: str) -> str:
-    return ",".join(check_pattern(one, PATTERNS) for one in types.split(","))
 
 
 From = Annotated[
@@ -60,26 +49,29 @@ LastEventId = Annotated[
         max_length=CURSOR_LENGTH, description="The same, as browsers send it when they reconnect; it takes precedence."
     ),
 ]
-Types = Annotated[
-    str | None,
-    Query(
-        max_length=TYPES_LENGTH,
-        description=f"Only these types, comma-separated; `task.*` is all that begin so. Types: {', '.join(PATTERNS)}.",
-        examples=["task.*,asset.stored"],
-    ),
-    AfterValidator(_check_types),
-]
 
 
 def routers(context: Context, _engine: Engine) -> list[APIRouter]:
     """Return the routes of this process."""
     limits = StreamLimits(context.settings.streams_per_user, context.settings.streams)
-    return [build_routes(Streams(context.database, context.get(Feed), context.clock, limits))]
+    streams = Streams(context.database, context.get(Feed), context.clock, limits)
+    return [build_routes(streams, context.every(lambda one: one.event_types))]
 
 
-def build_routes(streams: Streams) -> APIRouter:
-    """Return the route of the stream."""
+def build_routes(streams: Streams, types: Sequence[str]) -> APIRouter:
+    """Return the route of the stream of events of these types."""
     router = APIRouter(prefix="/v1", tags=["live"])
+    known = (*patterns_of(types), "*")
+    description = f"Only these types, comma-separated; `task.*` is all that begin so. Types: {', '.join(known)}."
+
+    def check(types: str) -> str:
+        return ",".join(check_pattern(one, known) for one in types.split(","))
+
+    Types = Annotated[  # noqa: N806 - a type
+        str | None,
+        Query(max_length=TYPES_LENGTH, description=description, examples=["task.*,asset.stored"]),
+        AfterValidator(check),
+    ]
 
     @router.get(
         "/events",

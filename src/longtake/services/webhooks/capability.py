@@ -16,6 +16,7 @@ def capability(context: Context) -> Capability:
         lanes=[WEBHOOK_LANE],
         schedules=[prune_schedule()],
         routers="longtake.services.webhooks.routes:routers",
+        event_types=("webhook.disabled",),
         account_removers=[AccountRemover(remove_endpoints_of, at_once=True)],
         beside_worker=[lambda engine: Dispatcher(database, engine).running()],
     )

@@ -1,23 +1,27 @@
 """`/v1/webhooks`: a user's webhooks and their deliveries."""
 
+from collections.abc import Sequence
 from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query
+from pydantic import AfterValidator, Field
 
 from longtake.capability import Context
 from longtake.engine.engine import Engine
+from longtake.engine.event_types import check_pattern, patterns_of
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.services.accounts.current_caller import GENERATE, READ, Caller, CurrentCaller
-from longtake.services.webhooks.endpoints import delete_endpoint, get_endpoint, list_endpoints
+from longtake.services.webhooks.endpoints import delete_endpoint, get_endpoint, is_delivered, list_endpoints
 from longtake.services.webhooks.schemas import (
+    PATTERNS,
     DeliveryList,
     DeliveryView,
     DeliveryWithPayload,
-    NewWebhook,
     State,
-    WebhookChange,
+    WebhookBase,
+    WebhookChangeBase,
     WebhookList,
     WebhookView,
     WebhookWithSecret,
@@ -34,14 +38,14 @@ WRITTEN = (*CALLER, *BODY, "TEXT_INVALID", "ADDRESS_REFUSED")
 
 def routers(context: Context, engine: Engine) -> list[APIRouter]:
     """Return the routes of this process."""
-    return [build_routes(Webhooks.of(context, engine))]
+    return [build_routes(Webhooks.of(context, engine), context.every(lambda one: one.event_types))]
 
 
-def build_routes(webhooks: Webhooks) -> APIRouter:
-    """Return the routes of webhooks."""
+def build_routes(webhooks: Webhooks, types: Sequence[str]) -> APIRouter:
+    """Return the routes of webhooks for events of these types."""
     router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"], route_class=StrictRoute)
     _add_reading(router, webhooks)
-    _add_changing(router, webhooks)
+    _add_changing(router, webhooks, patterns_of([one for one in types if is_delivered(one)]))
     _add_secrets(router, webhooks)
     _add_deliveries(router, webhooks)
     return router
@@ -72,7 +76,24 @@ def _add_reading(router: APIRouter, webhooks: Webhooks) -> None:
         )
 
 
-def _add_changing(router: APIRouter, webhooks: Webhooks) -> None:
+def _add_changing(router: APIRouter, webhooks: Webhooks, known: Sequence[str]) -> None:
+    Pattern = Annotated[  # noqa: N806 - a type
+        str,
+        AfterValidator(lambda pattern: check_pattern(pattern, known)),
+        Field(json_schema_extra={"enum": list(known)}),
+    ]
+    Patterns = Annotated[list[Pattern], PATTERNS]  # noqa: N806
+
+    class NewWebhook(WebhookBase):
+        """A new webhook."""
+
+        events: Patterns = []  # noqa: RUF012 - pydantic copies it
+
+    class WebhookChange(WebhookChangeBase):
+        """The fields to change; a field that is missing or null stays as it is."""
+
+        events: Patterns | None = None
+
     @router.post("", status_code=201, summary="Make a webhook", responses=problems(*WRITTEN, "STATE_CONFLICT"))
     async def create(wanted: NewWebhook, caller: CurrentCaller) -> WebhookWithSecret:
         """Send events to your server from now on. The secret is shown only here.

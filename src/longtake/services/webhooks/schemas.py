@@ -3,25 +3,16 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from longtake.engine.event_types import check_pattern
-from longtake.services.webhooks.endpoints import MOST_PATTERNS, PATTERNS
+from longtake.services.webhooks.endpoints import MOST_PATTERNS
 
 URL_LIMIT = 2_000
 DESCRIPTION_LIMIT = 200
 
 Url = Annotated[str, Field(min_length=1, max_length=URL_LIMIT, description="Where events are sent: https or http.")]
 Description = Annotated[str, Field(max_length=DESCRIPTION_LIMIT, description="A note for yourself.")]
-Pattern = Annotated[
-    str,
-    AfterValidator(lambda pattern: check_pattern(pattern, PATTERNS)),
-    Field(json_schema_extra={"enum": list(PATTERNS)}),
-]
-Patterns = Annotated[
-    list[Pattern],
-    Field(max_length=MOST_PATTERNS, description="Types such as `task.completed`, or `task.*`; none means all."),
-]
+PATTERNS = Field(max_length=MOST_PATTERNS, description="Types such as `task.completed`, or `task.*`; none means all.")
 State = Literal["pending", "delivered", "failed"]
 
 _WEBHOOK = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
@@ -93,8 +84,8 @@ class WebhookList(BaseModel):
     webhooks: list[WebhookView]
 
 
-class NewWebhook(BaseModel):
-    """A new webhook."""
+class WebhookBase(BaseModel):
+    """A new webhook; which events it can ask for, the route knows."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -103,17 +94,15 @@ class NewWebhook(BaseModel):
 
     url: Url
     description: Description = ""
-    events: Patterns = []
 
 
-class WebhookChange(BaseModel):
+class WebhookChangeBase(BaseModel):
     """The fields to change; a field that is missing or null stays as it is."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"enabled": True}]})
 
     url: Url | None = None
     description: Description | None = None
-    events: Patterns | None = None
     enabled: bool | None = Field(default=None, strict=True, description="False sends nothing more; true sends again.")
 
 
