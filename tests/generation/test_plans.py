@@ -18,8 +18,13 @@ from longtake.capabilities.generation.figures import _poll_delay, _unfinished, g
 from longtake.capabilities.generation.health_alerts import read_unpolled
 from longtake.capabilities.generation.outlook import _read_jobs, read_queues
 from longtake.capabilities.generation.queries import TaskFilter, list_tasks, unfinished_tasks
+from longtake.capabilities.generation.schemas import NO_OUTLOOK
+from longtake.capabilities.generation.service import _submit
 from longtake.capabilities.generation.snapshot import ENDED, RECENT
 from longtake.capabilities.generation.submissions import RunningLimit, is_full
+from longtake.capabilities.generation.tasks import NewTask, TaskLimits
+from longtake.capabilities.generation.validation import check_request
+from longtake.http.idempotency import keyed
 from longtake.services.conversations.store import count_unread, list_conversations
 
 if TYPE_CHECKING:
@@ -27,7 +32,9 @@ if TYPE_CHECKING:
 
     from longtake import Database, Transaction
     from tests.databases import PostgresqlServer
+    from tests.generation.studio import Studio
 
+USER = "ada"
 ID = "019a8f6e-5d0c-7c41-9f53-0f6d1f2b7a10"
 
 QUESTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
@@ -167,6 +174,43 @@ async def test_each_figure_reads_the_same_index_also_when_it_is_asked_by_itself(
     assert {index_of(line) for line in scans} == indexes, plans
     assert not any("Sort" in line for line in plans), plans
 
+
+CROWD = """
+INSERT INTO credit_balances (user_id, available) SELECT 'user' || number, 5 FROM generate_series(1, 20000) AS number;
+INSERT INTO idempotency_keys (user_id, route, key, fingerprint, status, answer)
+SELECT 'user' || number, 'images/generate', 'first', '', 202, '{}' FROM generate_series(1, 20000) AS number;
+ANALYZE credit_balances; ANALYZE idempotency_keys
+"""
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+async def test_a_submits_plans_are_made_once_and_read_no_table_from_end_to_end(studio: Studio) -> None:
+    model = studio.generation.offered.models["nano-banana"]
+    database, limits = studio.database, TaskLimits(unfinished=100, queue_seconds=60)
+    for statement in CROWD.split(";"):
+        database.run_blocking(plain_sql, statement)
+    # The driver prepares a statement when it has seen it a few times.
+    for number in range(10):
+        new = NewTask.of(USER, check_request(model, "fox", {}, [], None), "default", None)
+        key = keyed(USER, "images/generate", f"key {number}", {})
+        database.run_blocking(_submit, studio.engine, new, limits, key, NO_OUTLOOK)
+    prepared = database.run_blocking(plain_sql, PREPARED)
+    assert {made for _statement, made, _again in prepared} != {0}
+    assert not [statement for statement, made, again in prepared if made and again], prepared
+    kept = [statement for statement, made, _again in prepared if made]
+    assert len(kept) == 8
+    plans = [row[0] for one in kept for row in database.run_blocking(plain_sql, f"EXPLAIN (GENERIC_PLAN) {one}")]
+    scans = {line.split(" on ")[1].split(" ")[0] for line in plans if "Seq Scan on" in line}
+    assert scans <= {"test_clock"}, plans
+    assert any("credit_balances_pkey" in line for line in plans), plans
+    assert any("idempotency_keys_pkey" in line for line in plans), plans
+
+
+def plain_sql(tx: Transaction, statement: str) -> list[tuple[Any, ...]]:
+    return tx.sql(statement)
+
+
+PREPARED = "SELECT statement, generic_plans, custom_plans FROM pg_prepared_statements"
 
 FILL = """
 INSERT INTO tasks (user_id, type, model, provider, prompt, parameters, price, credits_held, reference, status,

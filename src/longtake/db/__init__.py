@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from longtake.db.database import Database, Transaction
+from longtake.db.database import Database, Transaction, planned_once
 from longtake.db.urls import is_sqlite, postgresql_url, sqlite_path
 
 if TYPE_CHECKING:
     from longtake.clock import Clock
     from longtake.db.ownership import FileOwnership
 
-__all__ = ["Database", "Transaction", "open_database"]
+__all__ = ["Database", "Transaction", "open_database", "planned_once"]
 
 
 def open_database(

@@ -162,7 +162,8 @@ class Session:
         driver, core = self._connected()
         try:
             with driver.cursor() as cursor:
-                transaction_id = self._begin(cursor, user, read_only=read_only)
+                generic = getattr(function, "planned_once", False)
+                transaction_id = self._begin(cursor, user, read_only=read_only, generic=generic)
                 transaction = Transaction(core, cursor, self._signals, user)
                 result = function(transaction, *arguments)
                 if driver.info.transaction_status != TransactionStatus.INTRANS:
@@ -219,9 +220,11 @@ class Session:
         return self._driver, self._core
 
     @staticmethod
-    def _begin(cursor: psycopg.Cursor[Any], user: str | None, *, read_only: bool) -> str:
+    def _begin(cursor: psycopg.Cursor[Any], user: str | None, *, read_only: bool, generic: bool) -> str:
         """Begin, take the user's role, and learn the transaction's id, in one round trip."""
         statement = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if read_only else "BEGIN"
+        if generic:
+            statement += "; SET LOCAL plan_cache_mode = force_generic_plan"
         if user is not None:
             name = psycopg.sql.quote(user)
             statement += f"; SET LOCAL ROLE {API_ROLE}; SELECT set_config('longtake.user', {name}, true)"

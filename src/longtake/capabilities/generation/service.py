@@ -18,7 +18,7 @@ from longtake.capabilities.generation.tasks import NewTask, TaskLimits, cancel_t
 from longtake.capabilities.generation.validation import CheckedRequest, check_request
 from longtake.capabilities.generation.watch import Watch
 from longtake.capability import Context
-from longtake.db import Database, Transaction
+from longtake.db import Database, Transaction, planned_once
 from longtake.engine.engine import Engine
 from longtake.errors import NotFound, PublicAddressMissing, StateConflict
 from longtake.http.idempotency import Answer, Keyed, once
@@ -181,6 +181,7 @@ class Generation:
         ]
 
 
+@planned_once
 def _submit(
     tx: Transaction, engine: Engine, new: NewTask, limits: TaskLimits, key: Keyed | None, outlook: Outlook
 ) -> Answer:
