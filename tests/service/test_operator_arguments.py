@@ -27,16 +27,20 @@ def engine(database: Database) -> Engine:
 @pytest.mark.parametrize(
     ("action", "arguments", "message"),
     [
-        ("jobs.list", {"limit": 501}, "limit is '501'"),
-        ("jobs.list", {"state": "waiting"}, "state is 'waiting'"),
+        ("jobs.list", {"limit": 501}, "limit must be at most 500, not '501'"),
+        (
+            "jobs.list",
+            {"state": "waiting"},
+            "state must be 'ready', 'running', 'done', 'failed' or",
+        ),
         ("jobs.list", {"stat": "ready"}, "stat is not known"),
         ("jobs.show", {}, "id is missing"),
-        ("jobs.show", {"id": "1"}, "id is '1': it must be an id"),
-        ("jobs.retry", {"ids": []}, "ids"),
-        ("jobs.cancel", {"ids": ["0"]}, "ids is '0': it must be an id"),
-        ("lanes.set", {"name": "x", "max_running": 0}, "max_running is '0'"),
-        ("lanes.set", {"name": "x", "spacing_seconds": -1}, "spacing_seconds is '-1'"),
-        ("lanes.pause", {"names": "posters"}, "names is 'posters'"),
+        ("jobs.show", {"id": "1"}, "id must be an id such as 0199c1f2-7a40-7cc3-98c4-dc0c0c07398f, not '1'"),
+        ("jobs.retry", {"ids": []}, "ids must have 1 or more entries, not '[]'"),
+        ("jobs.cancel", {"ids": ["0"]}, "ids must be an id such as 0199c1f2-7a40-7cc3-98c4-dc0c0c07398f, not '0'"),
+        ("lanes.set", {"name": "x", "max_running": 0}, "max_running must be at least 1, not '0'"),
+        ("lanes.set", {"name": "x", "spacing_seconds": -1}, "spacing_seconds must be more than 0, not '-1'"),
+        ("lanes.pause", {"names": "posters"}, "names must be a list, not 'posters'"),
         ("alerts.acknowledge", {"ids": ["0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"]}, "by is missing"),
     ],
 )
@@ -44,8 +48,9 @@ async def test_a_wrong_argument_is_named(engine: Engine, action: str, arguments:
     with pytest.raises(InvalidActionArgument) as refused:
         await perform(engine, action, arguments)
     assert message in refused.value.message
+    assert "nput should" not in refused.value.message
     assert refused.value.message.startswith(f"{action}: ")
-    assert "Its arguments: " in refused.value.hint
+    assert refused.value.hint.startswith(f"Arguments of {action}: ")
 
 
 async def test_an_unknown_action_is_named_with_the_nearest(engine: Engine) -> None:

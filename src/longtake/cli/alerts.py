@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
+from longtake.terminal.commands import Commands
 from longtake.terminal.options import AsJson
 
-app = typer.Typer(help="List, acknowledge and resolve alerts.", no_args_is_help=True)
+app = Commands(help="List, acknowledge and resolve alerts.")
 
 Ids = Annotated[list[str], typer.Argument(metavar="ID", help="One or more alert ids.")]
 

@@ -5,11 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
+from longtake.terminal.commands import Commands
 from longtake.terminal.failures import REFUSED
 from longtake.terminal.options import AsJson, Yes
 
 HELP = "Import, list, retry and delete media files; check copies and thumbnails."
-app = typer.Typer(help=HELP, no_args_is_help=True)
+app = Commands(help=HELP)
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The asset's id, or the end of it.")]
 Ids = Annotated[list[str], typer.Argument(metavar="ID", help="One or more asset ids, or the ends of them.")]
@@ -76,7 +77,7 @@ def import_file(
 
 @app.command("list")
 def list_assets(
-    role: Annotated[str | None, typer.Option(help="result, reference or import.")] = None,
+    role: Annotated[str | None, typer.Option(help="result, reference, import or scene.")] = None,
     kind: Annotated[str | None, typer.Option(help="image or video.")] = None,
     state: Annotated[str | None, typer.Option(help="none, pending, success, failed or expired.")] = None,
     before: Annotated[str | None, typer.Option(help="The cursor with which the page before ended.")] = None,

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from longtake.terminal.commands import Commands
 from longtake.terminal.failures import REFUSED
 from longtake.terminal.options import AsJson, Yes
 
 if TYPE_CHECKING:
     from longtake.cli.server import ServerConnection
 
-app = typer.Typer(help="Manage titles with their posters and TMDB ids, and their sync.", no_args_is_help=True)
+app = Commands(help="Manage titles with their posters and TMDB ids, and their sync.")
 
 Id = Annotated[
     str, typer.Argument(metavar="ID", help="The title's id, the end of it, or the title's number at Bangumi.")

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
+from longtake.terminal.commands import Commands
 from longtake.terminal.failures import REFUSED
 from longtake.terminal.options import AsJson
 
-app = typer.Typer(help="See, give and take back users' credits, and check the ledger.", no_args_is_help=True)
+app = Commands(help="See, give and take back users' credits, and check the ledger.")
 
 User = Annotated[str, typer.Argument(metavar="USER", help="The user's id.")]
 Amount = Annotated[int, typer.Argument(metavar="AMOUNT", min=1, help="How many credits.")]

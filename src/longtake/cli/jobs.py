@@ -5,10 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
+from longtake.terminal.commands import Commands
 from longtake.terminal.failures import REFUSED
 from longtake.terminal.options import AsJson
 
-app = typer.Typer(help="See, retry and cancel jobs.", no_args_is_help=True)
+app = Commands(help="See, retry and cancel jobs.")
 
 Ids = Annotated[list[str], typer.Argument(metavar="ID", help="One or more job ids.")]
 PAGE = 500

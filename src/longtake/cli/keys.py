@@ -4,9 +4,10 @@ from typing import Annotated
 
 import typer
 
+from longtake.terminal.commands import Commands
 from longtake.terminal.options import AsJson
 
-app = typer.Typer(help="Make, see and revoke API keys for machines.", no_args_is_help=True)
+app = Commands(help="Make, see and revoke API keys for machines.")
 
 
 @app.command()

@@ -4,9 +4,10 @@ from typing import Annotated
 
 import typer
 
+from longtake.terminal.commands import Commands
 from longtake.terminal.options import AsJson
 
-app = typer.Typer(help="See and pause kinds of jobs.", no_args_is_help=True)
+app = Commands(help="See and pause kinds of jobs.")
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME", help="One or more job kinds.")]
 

@@ -5,11 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
+from longtake.terminal.commands import Commands
 from longtake.terminal.options import AsJson
 
-app = typer.Typer(
-    help="See and change how many jobs may run at once, and how often one may start.", no_args_is_help=True
-)
+app = Commands(help="See and change how many jobs may run at once, and how often one may start.")
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME", help="One or more lanes.")]
 NONE = "none"

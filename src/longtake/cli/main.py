@@ -30,16 +30,15 @@ from longtake.cli.processes import sandbox, serve, worker
 from longtake.cli.status import print_figures, print_health, print_settings, print_version
 from longtake.cli.token import print_token
 from longtake.errors import LongtakeError
+from longtake.terminal.commands import Commands
 from longtake.terminal.failures import EXIT_CODES, INTERRUPTED, end_unexpectedly, end_with
 
 EPILOG = "Exit codes:\n\n" + "\n\n".join(f"{code}: {meaning}." for code, meaning in EXIT_CODES.items())
 
-app = typer.Typer(
+app = Commands(
     name="longtake",
     help="Media jobs that nothing interrupts. Settings are environment variables; `longtake settings` lists them.",
     epilog=EPILOG,
-    no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

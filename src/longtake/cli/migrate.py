@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from longtake.terminal.commands import Commands
 from longtake.terminal.failures import SCHEMA_MISMATCH
 from longtake.terminal.options import AsJson, Yes, confirm
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from longtake.db.migrate import MigrationStatus
     from longtake.settings import Settings
 
-app = typer.Typer(help="Bring the database's tables to the version this program needs.", no_args_is_help=True)
+app = Commands(help="Bring the database's tables to the version this program needs.")
 
 
 def _checked(admin_url: str) -> str:

@@ -4,10 +4,11 @@ from typing import Annotated, Any
 
 import typer
 
+from longtake.terminal.commands import Commands
 from longtake.terminal.failures import REFUSED
 from longtake.terminal.options import AsJson, Yes
 
-app = typer.Typer(help="Create, watch and list runs of scene images.", no_args_is_help=True)
+app = Commands(help="Create, watch and list runs of scene images.")
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The run's id, or the end of it.")]
 Ids = Annotated[list[str], typer.Argument(metavar="ID", help="One or more run ids, or the ends of them.")]

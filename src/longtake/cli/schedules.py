@@ -5,9 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
+from longtake.terminal.commands import Commands
 from longtake.terminal.options import AsJson
 
-app = typer.Typer(help="List, run, pause and resume schedules.", no_args_is_help=True)
+app = Commands(help="List, run, pause and resume schedules.")
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME", help="One or more schedules.")]
 

@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
+from longtake.terminal.commands import Commands
 from longtake.terminal.options import AsJson
 
-app = typer.Typer(help="Store keys of providers, encrypted, in the database.", no_args_is_help=True)
+app = Commands(help="Store keys of providers, encrypted, in the database.")
 
 LONGEST_INPUT = 100_000
 

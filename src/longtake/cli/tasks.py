@@ -5,9 +5,10 @@ from typing import Annotated, Any
 import typer
 
 from longtake.cli.generate import Output
+from longtake.terminal.commands import Commands
 from longtake.terminal.options import AsJson, Yes
 
-app = typer.Typer(help="See, follow, cancel, retry and delete your tasks.", no_args_is_help=True)
+app = Commands(help="See, follow, cancel, retry and delete your tasks.")
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The task's id, or the end of it.")]
 Ids = Annotated[list[str], typer.Argument(metavar="ID", help="One or more task ids, or the ends of them.")]

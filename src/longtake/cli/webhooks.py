@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from longtake.terminal.commands import Commands
 from longtake.terminal.failures import REFUSED
 from longtake.terminal.options import AsJson, Yes
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from longtake.cli.server import ServerConnection
     from longtake.client.shapes import DeliveryWithPayload
 
-app = typer.Typer(help="Create, test, change and delete webhooks; see their deliveries.", no_args_is_help=True)
+app = Commands(help="Create, test, change and delete webhooks; see their deliveries.")
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The webhook's id, or the end of it.")]
 Ids = Annotated[list[str], typer.Argument(metavar="ID", help="One or more webhook ids, or the ends of them.")]

@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-import typer
-
+from longtake.terminal.commands import Commands
 from longtake.terminal.options import AsJson
 
-app = typer.Typer(help="List workers.", no_args_is_help=True)
+app = Commands(help="List workers.")
 
 
 @app.callback()

@@ -68,7 +68,7 @@ from longtake.errors import (
 )
 from longtake.http.strict_json import AmbiguousJson
 from longtake.logs import log_context
-from longtake.redaction import names_a_secret
+from longtake.validation import field_message
 
 log = structlog.get_logger(__name__)
 
@@ -338,7 +338,7 @@ def validation_response(error: RequestValidationError) -> Response:
         ).response()
     if any(details["type"] in _NO_OBJECT for details in whole):
         return HttpProblem("JSON_INVALID", "The body must be a JSON object.").response()
-    named = [{"field": _field(details["loc"]), "message": _message(details)} for details in found[:MOST_NAMED]]
+    named = [{"field": _field(details["loc"]), "message": field_message(details)} for details in found[:MOST_NAMED]]
     sentence = "; ".join(f"{one['field']} {one['message']}" for one in named)
     return problem(HTTP_PROBLEMS["REQUEST_INVALID"], "REQUEST_INVALID", f"{sentence}.", errors=named)
 
@@ -352,51 +352,3 @@ def _field(location: tuple[str | int, ...]) -> str:
     parts = location[1:] if location and location[0] in _PLACES else location
     name = ".".join(str(part) for part in parts) or "the body"
     return name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + "…"
-
-
-#: What is wrong with a field, by the validation library's type of error: its own words are for programmers.
-_MESSAGES = {
-    "missing": "is missing",
-    "extra_forbidden": "is not known",
-    "string_type": "must be text",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "finite_number": "must be a finite number",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "list_type": "must be a list",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
-    "uuid_parsing": "must be an id (UUID)",
-    "uuid_type": "must be an id (UUID)",
-    "datetime_parsing": "must be a time in ISO 8601",
-    "datetime_from_date_parsing": "must be a time in ISO 8601",
-    "literal_error": "must be {expected}",
-    "enum": "must be {expected}",
-    "string_too_short": "must have {min_length} or more characters",
-    "string_too_long": "must have at most {max_length} characters",
-    "too_short": "must have {min_length} or more entries",
-    "too_long": "must have at most {max_length} entries",
-    "greater_than": "must be more than {gt}",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than": "must be less than {lt}",
-    "less_than_equal": "must be at most {le}",
-}
-
-
-def _message(details: Mapping[str, Any]) -> str:
-    message, context = _MESSAGES.get(details["type"]), details.get("ctx", {})
-    if message is not None and "{" not in message:
-        return message
-    if any(names_a_secret(str(part)) for part in details["loc"]):
-        return "is not valid"
-    if message is not None:
-        return message.format(**context)
-    if details["type"] == "value_error":
-        return str(context["error"])
-    text = str(details["msg"])
-    return f"is wrong: {text[0].lower()}{text[1:]}"[:500]

@@ -13,8 +13,11 @@ from longtake.engine.events import append_event
 from longtake.errors import InvalidActionArgument, UnknownAction
 from longtake.redaction import MASK
 from longtake.server.operator.actions import ACTIONS, Action
+from longtake.validation import field_message
 
 _LONGEST_SHOWN = 80
+#: Errors about a name, whose value says nothing.
+_NOT_GIVEN = {"missing", "extra_forbidden"}
 
 
 async def perform(
@@ -55,7 +58,9 @@ def check_arguments(action: Action, arguments: Mapping[str, Any]) -> dict[str, A
         found = error.errors(include_url=False, include_context=True)
         problems = [_problem(details, secret=_is_secret(action, details)) for details in found]
         known = ", ".join(action.arguments.model_fields) or "none"
-        raise InvalidActionArgument(f"{action.name}: {' '.join(problems)}", hint=f"Its arguments: {known}.") from None
+        raise InvalidActionArgument(
+            f"{action.name}: {' '.join(problems)}", hint=f"Arguments of {action.name}: {known}."
+        ) from None
     return {name: getattr(checked, name) for name in checked.model_fields_set}
 
 
@@ -84,13 +89,5 @@ def _problem(details: ErrorDetails, *, secret: bool) -> str:
     name = ".".join(str(part) for part in details["loc"] if isinstance(part, str)) or "the arguments"
     given = MASK if secret else str(details["input"])
     shown = given if len(given) <= _LONGEST_SHOWN else given[:_LONGEST_SHOWN] + "…"
-    match details["type"]:
-        case "missing":
-            return f"{name} is missing."
-        case "extra_forbidden":
-            return f"{name} is not known."
-        case "value_error":
-            return f"{name} is {shown!r}: it {details['ctx']['error']}."
-        case _:
-            reason = details["msg"][0].lower() + details["msg"][1:]
-            return f"{name} is {shown!r}: {reason}."
+    reason = field_message(details)
+    return f"{name} {reason}." if details["type"] in _NOT_GIVEN else f"{name} {reason}, not {shown!r}."

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from longtake.errors import SettingsError
+from longtake.validation import field_message
 
 BUILT_IN = "models.toml"
 PROMPT_LIMIT = 5_000
@@ -130,6 +131,6 @@ def _read(text: str, name: str) -> dict[str, Model]:
             first = error.errors(include_url=False)[0]
             where = ".".join(str(part) for part in first["loc"])
             called = entry.get("name", f"number {number}") if isinstance(entry, dict) else f"number {number}"
-            raise SettingsError(f"{name}: the model {called}: {where}: {first['msg']}.") from None
+            raise SettingsError(f"{name}: the model {called}: {where}: {field_message(first)}.") from None
         models[model.name] = model
     return models
