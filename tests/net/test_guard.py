@@ -50,9 +50,16 @@ async def test_a1_only_http_and_https(strict_client: HttpClient, url: str) -> No
 @pytest.mark.parametrize("others", [["93.184.216.34", "127.0.0.1"], ["127.0.0.1"], ["2606:4700::1111", "::1"]])
 async def test_a2_all_addresses_of_a_name_are_checked(others: list[str]) -> None:
     client = HttpClient(resolver=Names(media_example=[others]))
-    with pytest.raises(AddressRefused, match=r"media\.example is at"):
+    with pytest.raises(
+        AddressRefused, match=r"^media\.example has the address .*, which is not on the public internet\.$"
+    ):
         await client.request("GET", "http://media.example/x")
     await client.close()
+
+
+async def test_an_address_that_is_refused_is_named_once(strict_client: HttpClient) -> None:
+    with pytest.raises(AddressRefused, match=r"^169\.254\.169\.254 is not on the public internet\.$"):
+        await strict_client.request("GET", "http://169.254.169.254/")
 
 
 async def test_a2_the_checked_address_is_the_one_connected_to() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import sqlite3
 import sys
 from contextlib import closing
@@ -244,11 +245,11 @@ def test_what_is_stopped_waits_until_it_is_started(longtake: User, monkeypatch: 
     assert (stopped.code, "no work is running" in stopped.output) == (0, True)
     try:
         shown = longtake("catalogue", "status")
-        assert "no worker: `longtake catalogue start`" in shown.output
+        assert "none: `longtake catalogue start`" in shown.output
         waited = longtake("catalogue", "sync", "--wait")
         assert (waited.code, "No worker is alive for the catalogue" in waited.errors) == (1, True)
         with command(longtake.place, "catalogue", "sync", "--wait") as running:
-            assert "jobs left" in running.line()
+            assert re.search(r", (1 job|[\d,]+ jobs) left$", running.line())
             code, _output, errors = running.interrupt()
         assert (code, "Only the waiting has ended. The work itself goes on" in errors) == (130, True)
     finally:

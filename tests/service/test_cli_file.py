@@ -103,6 +103,15 @@ def test_going_down_needs_to_be_meant(commands: Commands, place: Place, path: Pa
     assert longtake("migrate", "down", "no-such", "--yes").code == 2
 
 
+def test_an_empty_list_says_whether_a_filter_left_all_out(commands: Commands, place: Place) -> None:
+    longtake = commands.at(place)
+    assert longtake("migrate", "up").code == 0
+    assert longtake("jobs", "list").errors == "There are no jobs.\n"
+    assert longtake("jobs", "list", "--kind", "posters").errors == "No jobs match.\n"
+    assert longtake("alerts", "list").errors == "There are no unresolved alerts.\n"
+    assert longtake("alerts", "list", "--state", "open").errors == "No alerts match.\n"
+
+
 def test_a_file_that_is_no_database_is_named(commands: Commands, place: Place) -> None:
     place.data.mkdir()
     (place.data / "longtake.db").write_text("this is not a database, but it is long enough to look like one" * 20)
@@ -128,7 +137,7 @@ def test_many_jobs_are_retried_in_pages_with_a_bar(
     retried = commands.at(place)("jobs", "retry", "--failed")
     assert retried.output == "10 jobs: each waits to run again.\n"
     assert "10/10" in retried.errors
-    assert commands("jobs", "retry", "--failed").output == "0 jobs: each waits to run again.\n"
+    assert commands("jobs", "retry", "--failed").output == "No jobs were changed.\n"
 
 
 def test_pages_of_a_list_say_how_to_go_on(commands: Commands, place: Place, failed_jobs: list[str]) -> None:

@@ -40,3 +40,12 @@ def test_a_pipe_has_everything(capsys: pytest.CaptureFixture[str]) -> None:
     output.print_table(COLUMNS, [ROW], nothing="", cut=("subject",), spare=("lane",))
     shown = capsys.readouterr().out
     assert all(value.strip() in shown for value in ROW)
+
+
+def test_one_thing_is_not_many() -> None:
+    assert [output.counted(number, "job") for number in (0, 1, 2, 1000)] == ["0 jobs", "1 job", "2 jobs", "1,000 jobs"]
+
+
+def test_nobody_is_told_of_others_things() -> None:
+    assert output.none_of("tasks", filtered=False) == "You have no tasks."
+    assert output.none_of("tasks", filtered=True) == "None of your tasks match."

@@ -207,7 +207,7 @@ async def test_a_name_that_leads_into_our_network_is_not_followed(database: Data
         await stage.dispatcher.round()
         assert isinstance(await stage.try_once(), Retry)
         [delivery] = await stage.deliveries(endpoint["id"])
-        assert "not one of the public internet" in delivery["error"]
+        assert "not on the public internet" in delivery["error"]
         assert "127.0.0.1" not in delivery["error"]
         assert stage.receiver.connections == 0
 

@@ -39,7 +39,7 @@ def test_deliveries_go_to_loopback_only_if_that_is_allowed(tmp_path: Path) -> No
         [delivery] = wait_for(
             lambda: [one for one in deliveries(api, made["id"], "pending") if one["attempts"]], "a try"
         )
-        assert "not one of the public internet" in delivery["error"]
+        assert "not on the public internet" in delivery["error"]
 
 
 def test_events_arrive_at_the_example(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def list_alerts(
             )
             for one in found["alerts"]
         ],
-        nothing="There are no such alerts.",
+        nothing="No alerts match." if state or before else "There are no unresolved alerts.",
     )  # fmt: skip
 
 

@@ -87,7 +87,7 @@ def list_assets(
     """List your assets, the newest first."""
     from longtake.cli.server import connect
     from longtake.cli.short_ids import short
-    from longtake.terminal.output import age, on_terminal, print_json, print_more, print_table
+    from longtake.terminal.output import age, none_of, on_terminal, print_json, print_more, print_table
 
     with connect() as server:
         found = server.client.assets.list(role=role, kind=kind, state=state, before=before, limit=limit)
@@ -104,7 +104,7 @@ def list_assets(
             )
             for one in rows
         ],
-        nothing="There are no such assets.",
+        nothing=none_of("assets", filtered=bool(role or kind or state or before)),
         cut=("title",),
         spare=("bytes", "role", "created", "kind", "title"),
     )  # fmt: skip

@@ -103,7 +103,8 @@ def list_titles(
         found = server.client.catalogue.list(
             poster=None if poster is None else poster.value, tmdb=None if tmdb is None else tmdb.value, **filters
         )
-    print_json(found) if as_json else print_titles(found)
+    filtered = bool(poster or tmdb or in_trouble or year or before)
+    print_json(found) if as_json else print_titles(found, filtered=filtered)
 
 
 @app.command(epilog="Example: longtake catalogue show 1424")

@@ -12,7 +12,7 @@ from longtake.cli.server import ServerConnection
 from longtake.client import Client
 from longtake.client.shapes import CatalogueStatus
 from longtake.errors import StateConflict
-from longtake.terminal.output import age, print_facts, print_note
+from longtake.terminal.output import age, counted, print_facts, print_note
 from longtake.terminal.progress import BAR_WIDTH, live_view
 
 KEY_HINT = "`longtake secrets set tmdb_api_key` or LONGTAKE_TMDB_API_KEY"
@@ -141,11 +141,11 @@ def print_status(status: CatalogueStatus) -> None:
             f" {status['tmdb']['not_found']:,} not found, {status['tmdb']['waiting']:,} waiting",
             "in trouble": f"{status['in_trouble']:,}"
             + (": `longtake catalogue list --in-trouble`" if status["in_trouble"] else ""),
-            "works on it": "yes" if status["running"] else f"no worker: {IDLE_HINT}",
-            "syncing": f"yes, {jobs_left(status):,} jobs left" if status["syncing"] else "no",
+            "worker": "running" if status["running"] else f"none: {IDLE_HINT}",
+            "syncing": f"yes, {counted(jobs_left(status), 'job')} left" if status["syncing"] else "no",
             "next sync": _next_run(schedules.get("sync")),
             "next calendar": _next_run(schedules.get("calendar")),
-            "tmdb key": "there is one" if status["tmdb_configured"] else f"none, so no ids are looked up: {KEY_HINT}",
+            "tmdb key": "configured" if status["tmdb_configured"] else f"none, so no ids are looked up: {KEY_HINT}",
         }
     )
 
@@ -157,10 +157,10 @@ def jobs_left(status: CatalogueStatus) -> int:
 
 def describe(status: CatalogueStatus) -> str:
     """Return the progress of a sync in words."""
-    tmdb = status["tmdb"]
+    tmdb, posters = status["tmdb"], _part(status["posters"]["stored"], status)
     return (
-        f"{_part(status['posters']['stored'], status)} posters, {tmdb['found']:,} ids, {tmdb['in_doubt']:,} in doubt,"
-        f" {status['in_trouble']:,} in trouble, {jobs_left(status):,} jobs left"
+        f"{posters} posters, {counted(tmdb['found'], 'id')}, {tmdb['in_doubt']:,} in doubt,"
+        f" {status['in_trouble']:,} in trouble, {counted(jobs_left(status), 'job')} left"
     )
 
 

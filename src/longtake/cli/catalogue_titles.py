@@ -58,8 +58,8 @@ def name_of(title: Title) -> str:
     return known or f"Bangumi {title['bangumi_id']}"
 
 
-def print_titles(page: TitlePage) -> None:
-    """Print a page of titles."""
+def print_titles(page: TitlePage, *, filtered: bool) -> None:
+    """Print a page of titles; `filtered` says whether others were left out."""
     print_table(
         ("id", "bangumi", "title", "year", "poster", "tmdb", "trouble"),
         [
@@ -70,7 +70,7 @@ def print_titles(page: TitlePage) -> None:
             )
             for one in page["titles"]
         ],
-        nothing="There are no such titles.",
+        nothing="No titles match." if filtered else "There are no titles.",
         cut=("title", "trouble"),
         spare=("year", "trouble"),
     )  # fmt: skip

@@ -45,7 +45,7 @@ def list_jobs(
             )
             for job in found["jobs"]
         ],
-        nothing="There are no such jobs.",
+        nothing="No jobs match." if request_id or before or any(filters.values()) else "There are no jobs.",
         cut=("kind", "subject", "error"),
         spare=("subject", "lane", "created", "when"),
     )  # fmt: skip
@@ -147,13 +147,13 @@ def _in_pages(ask: Any, action: str, ids: list[str]) -> dict[str, Any]:
 
 def _report(result: Mapping[str, Any], *, as_json: bool, done: str) -> None:
     from longtake.terminal.failures import print_error
-    from longtake.terminal.output import print_json, print_line
+    from longtake.terminal.output import counted, print_json, print_line
 
     changed, refused = result["changed"], result["refused"]
     if as_json:
         print_json(result)
     elif len(changed) > PAGE or not (changed or refused):
-        print_line(f"{len(changed):,} jobs: each {done}.")
+        print_line(f"{counted(len(changed), 'job')}: each {done}." if changed else "No jobs were changed.")
     else:
         for one in changed:
             asked = one["state"] == "requested"

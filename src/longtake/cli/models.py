@@ -36,7 +36,7 @@ def print_models(
             )
             for one in found
         ],
-        nothing="There are no such models.",
+        nothing="No models match." if kind else "There are no models.",
     )  # fmt: skip
     if found:
         print_note("The parameters are shown with their defaults; --json shows the allowed values.")

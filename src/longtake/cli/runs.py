@@ -49,7 +49,7 @@ def list_runs(
     """List runs, the newest first."""
     from longtake.cli.server import connect
     from longtake.cli.short_ids import short
-    from longtake.terminal.output import age, on_terminal, print_json, print_more, print_table
+    from longtake.terminal.output import age, none_of, on_terminal, print_json, print_more, print_table
 
     with connect(HINTS) as server:
         found = server.client.runs.list(before=before, limit=limit)
@@ -66,7 +66,7 @@ def list_runs(
             )
             for one in found["runs"]
         ],
-        nothing="There are no runs.",
+        nothing=none_of("runs", filtered=before is not None),
         cut=("title",),
         spare=("credits", "title"),
     )  # fmt: skip

@@ -31,7 +31,7 @@ def list_tasks(
     """List tasks, the newest first."""
     from longtake.cli.server import connect
     from longtake.cli.short_ids import short
-    from longtake.terminal.output import age, on_terminal, print_json, print_more, print_table
+    from longtake.terminal.output import age, none_of, on_terminal, print_json, print_more, print_table
 
     with connect() as server:
         found = server.client.tasks.list(status=status or [], type=kind, model=model, before=before, limit=limit)
@@ -47,7 +47,7 @@ def list_tasks(
             )
             for one in found["tasks"]
         ],
-        nothing="There are no such tasks.",
+        nothing=none_of("tasks", filtered=bool(status or kind or model or before)),
         cut=("prompt",),
         spare=("credits", "model"),
     )  # fmt: skip

@@ -193,7 +193,7 @@ def deliveries(
             )
             for one in found["deliveries"]
         ],
-        nothing="There are no deliveries.",
+        nothing="No deliveries match." if state or before else "Nothing was sent to it yet.",
         cut=("error",),
         spare=("answer", "when", "error"),
     )  # fmt: skip

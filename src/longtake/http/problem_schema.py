@@ -33,7 +33,7 @@ PROBLEMS: dict[str, str] = {
     "CONTENT_TYPE_UNSUPPORTED": "The body must be JSON.",
     "HOST_UNKNOWN": "The Host header does not name this server.",
     "REQUEST_INVALID": "prompt is missing.",
-    "ADDRESS_REFUSED": "10.0.0.8 is at 10.0.0.8, which is not an address of the public internet.",
+    "ADDRESS_REFUSED": "10.0.0.8 is not on the public internet.",
     "ACTION_ARGUMENT_INVALID": "limit: must be at most 500.",
     "AMOUNT_INVALID": "The amount must be 1 to 1,000,000,000,000 credits.",
     "CURSOR_INVALID": "Invalid cursor in before. Pass back `next` unchanged.",

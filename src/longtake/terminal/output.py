@@ -112,6 +112,16 @@ def print_more(page: Mapping[str, Any]) -> None:
         print_note(f"There are more: add --before {page['next']}")
 
 
+def none_of(things: str, *, filtered: bool) -> str:
+    """Return the note that the user has none of these, or that none passes the filters."""
+    return f"None of your {things} match." if filtered else f"You have no {things}."
+
+
+def counted(number: int, thing: str) -> str:
+    """Return a number of things, such as `1 job` and `2 jobs`."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def count(row: Mapping[str, Any], name: str) -> str:
     """Return a count, with a plus sign if counting stopped at its limit."""
     return f"{row[name]:,}{'+' if row.get(f'{name}_is_more') else ''}"

@@ -69,7 +69,8 @@ class AddressGuard:
         except ValueError:
             raise AddressRefused(f"{host} has an invalid address.") from None
         if not self._is_allowed(found) and not _is_public(found):
-            raise AddressRefused(f"{host} is at {found}, which is not an address of the public internet.")
+            known = host if host.strip("[]") == str(found) else f"{host} has the address {found}, which"
+            raise AddressRefused(f"{known} is not on the public internet.")
 
     def _is_allowed(self, address: Address) -> bool:
         return any(address in network for network in self._allowed)

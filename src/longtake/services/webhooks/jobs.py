@@ -143,7 +143,7 @@ class WebhookSender:
             error = None if answer.status in SUCCESSES else _status_error(answer.status)
         except AddressRefused:
             # The error's own sentence names the address: users must not learn which hosts exist in our network.
-            error = "The address is not one of the public internet, or cannot be used."
+            error = "The address is not on the public internet, or cannot be used."
         except NetError as failure:
             error = clean_plain_text(redact_text(failure.message), most=ERROR_CHARACTERS)
         status = None if answer is None else answer.status
@@ -191,7 +191,7 @@ def _outcome(job: Job, attempt: Attempt) -> Outcome:
 def _status_error(status: int) -> str:
     if status in REDIRECTS:
         return f"The server answered {status}: redirects are not followed."
-    return f"The server answered {status}; what counts as received is 200 to 299."
+    return f"The server answered {status}; only 200 to 299 counts as received."
 
 
 def settle(tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:

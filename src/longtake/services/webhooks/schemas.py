@@ -41,7 +41,7 @@ _SHOWN_DELIVERY: dict[str, Any] = {
     "attempts": 1,
     "status_code": 500,
     "seconds": 0.12,
-    "error": "The server answered 500; what counts as received is 200 to 299.",
+    "error": "The server answered 500; only 200 to 299 counts as received.",
     "next_at": _MOMENT,
     "created_at": _MOMENT,
     "ended_at": None,
