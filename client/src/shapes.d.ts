@@ -414,7 +414,9 @@ export interface PostersBody {
 /** What the task costs, and whether that is held, charged or given back. */
 export interface Price {
   price: number;
+  /** What was charged and given back later; 0 for credits that were only held. */
   refunded: number;
+  /** A task that fails or is cancelled is never charged: its credits are `released`. */
   state: "held" | "captured" | "released" | "refunded";
 }
 

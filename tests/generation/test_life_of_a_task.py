@@ -99,6 +99,8 @@ async def test_what_the_provider_fails_is_failed_and_released(studio: Studio) ->
     assert task.fail_code
     assert task.error
     assert (task.credits_held, task.credits_refunded) == (4, 4)
+    shown = await studio.generation.show(USER, task.id)
+    assert shown["credits"] == {"price": 4, "refunded": 0, "state": "released"}
     assert await studio.balance() == (CREDITS, 0)
     assert await studio.sql("SELECT state FROM messages WHERE role = 'assistant'") == [("failed",)]
     await everything_adds_up(studio)

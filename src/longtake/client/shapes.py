@@ -354,7 +354,9 @@ class Price(TypedDict):
     """What the task costs, and whether that is held, charged or given back."""
 
     price: int
+    #: What was charged and given back later; 0 for credits that were only held.
     refunded: int
+    #: A task that fails or is cancelled is never charged: its credits are `released`.
     state: Literal["held", "captured", "released", "refunded"]
 
 

@@ -67,8 +67,10 @@ class TaskCredits(BaseModel):
     """What the task costs, and whether that is held, charged or given back."""
 
     price: int
-    refunded: int
-    state: Literal["held", "captured", "released", "refunded"]
+    refunded: int = Field(description="What was charged and given back later; 0 for credits that were only held.")
+    state: Literal["held", "captured", "released", "refunded"] = Field(
+        description="A task that fails or is cancelled is never charged: its credits are `released`."
+    )
 
 
 class TaskEstimate(BaseModel):
@@ -276,7 +278,7 @@ def show_task(task: Task, results: Sequence[Mapping[str, Any]] = (), outlook: Ou
         "trouble": _trouble(task),
         "results": list(results),
         "error": {"code": task.fail_code, "message": task.error} if task.fail_code else None,
-        "credits": {"price": task.price, "refunded": task.credits_refunded, "state": _credit_state(task)},
+        "credits": _credits(task),
         "poll_count": task.poll_count,
         "last_polled_at": iso_timestamp(task.last_polled_at),
         "created_at": iso_timestamp(task.created_at),
@@ -317,9 +319,12 @@ def _trouble(task: Task) -> dict[str, Any] | None:
     return {"code": code, "message": trouble_words(code)}
 
 
-def _credit_state(task: Task) -> str:
+def _credits(task: Task) -> dict[str, Any]:
+    """Return the task's price and what became of it. The column `credits_refunded` also counts released credits."""
     if task.unfinished:
-        return "held"
-    if task.status == "completed":
-        return "refunded" if task.credits_refunded else "captured"
-    return "released"
+        state = "held"
+    elif task.status != "completed":
+        state = "released"
+    else:
+        state = "refunded" if task.credits_refunded else "captured"
+    return {"price": task.price, "refunded": task.credits_refunded if state == "refunded" else 0, "state": state}
