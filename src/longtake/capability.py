@@ -97,6 +97,11 @@ class Context:
                     return offered
         raise LookupError(f"No capability before this one offers a {kind.__name__}.")
 
+    @property
+    def event_types(self) -> list[str]:
+        """The types of events that users can ask for."""
+        return self.every(lambda one: one.event_types)
+
     def every(self, listed: Callable[[Capability], Sequence[T]]) -> list[T]:
         """Return what all capabilities have registered, in their order."""
         return [item for one in self.capabilities for item in listed(one)]

@@ -39,6 +39,10 @@ def tell(tx: Transaction, *kinds: str, user_id: str = "ann") -> None:
         append_event(tx, kind, subject=f"about {kind}", user_id=user_id, data={"number": number})
 
 
+#: What users can ask for.
+TYPES = ("task.created", "task.completed", "asset.stored", "credits.changed", "webhook.disabled")
+
+
 class Stage:
     """Everything that webhooks are made of, without a worker."""
 
@@ -50,7 +54,7 @@ class Stage:
         self.delivering = WebhookSender(database, self.client, self.vault, self.clock)
         self.engine = Engine(database, [self.delivering.kind()], [WEBHOOK_LANE])
         self.webhooks = Webhooks(database, self.engine, self.client, self.vault, self.clock)
-        self.dispatcher = Dispatcher(database, self.engine)
+        self.dispatcher = Dispatcher(database, self.engine, TYPES)
         self.receiver: Server
 
     @asynccontextmanager

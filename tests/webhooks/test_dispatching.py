@@ -13,9 +13,9 @@ from longtake import Engine, open_database
 from longtake.engine.events import TOPIC
 from longtake.services.webhooks import dispatcher
 from longtake.services.webhooks.dispatcher import Dispatcher, dispatch, has_news
-from longtake.services.webhooks.endpoints import create_endpoint, delete_endpoint
+from longtake.services.webhooks.endpoints import create_endpoint, delete_endpoint, families_of
 from tests.engine.stage import execute, until_read, until_readable
-from tests.webhooks.stage import Stage, tell
+from tests.webhooks.stage import TYPES, Stage, tell
 
 if TYPE_CHECKING:
     from longtake import Database, Transaction
@@ -88,7 +88,7 @@ async def test_nothing_is_sent_of_the_time_in_which_an_endpoint_was_disabled(sta
 async def test_while_nobody_has_an_endpoint_nothing_is_written(stage: Stage) -> None:
     await stage.tell("task.created")
     assert not await stage.database.read(has_news)
-    assert not await stage.database.run(dispatch, stage.engine)
+    assert not await stage.database.run(dispatch, stage.engine, families_of(TYPES))
     assert await stage.database.read(lambda tx: tx.sql("SELECT transaction_id, sequence FROM webhook_cursor")) == [
         (0, 0)
     ]
@@ -97,14 +97,14 @@ async def test_while_nobody_has_an_endpoint_nothing_is_written(stage: Stage) -> 
 async def test_pages_follow_each_other_without_gap_or_overlap(stage: Stage) -> None:
     mine = await stage.create()
     await stage.tell(*(f"task.n_{letter}" for letter in "abcdefg"))
-    while await stage.database.run(dispatch, stage.engine, 3):
+    while await stage.database.run(dispatch, stage.engine, families_of(TYPES), 3):
         pass
     assert await stage.types(mine["id"]) == [f"task.n_{letter}" for letter in "abcdefg"]
 
 
 async def test_two_dispatchers_make_each_delivery_once(stage: Stage) -> None:
     mine = await stage.create()
-    others = [Dispatcher(stage.database, stage.engine) for _number in range(2)]
+    others = [Dispatcher(stage.database, stage.engine, TYPES) for _number in range(2)]
 
     async def write(writer: int) -> None:
         for number in range(20):
@@ -129,7 +129,7 @@ async def test_a_dispatcher_that_is_cancelled_at_any_moment_loses_and_repeats_no
     mine = await stage.create()
     for number in range(30):
         await stage.tell(f"task.n{'x' * number}")
-        task = asyncio.create_task(Dispatcher(stage.database, stage.engine).round())
+        task = asyncio.create_task(Dispatcher(stage.database, stage.engine, TYPES).round())
         for _turn in range(number % 7):
             await asyncio.sleep(0)
         task.cancel()
@@ -144,7 +144,7 @@ async def test_a_crash_between_deliveries_and_cursor_leaves_neither(stage: Stage
     await stage.tell("task.completed")
 
     def dispatch_and_die(tx: Transaction) -> None:
-        assert not dispatch(tx, stage.engine)
+        assert not dispatch(tx, stage.engine, families_of(TYPES))
         raise LookupError
 
     with pytest.raises(LookupError):
@@ -257,7 +257,7 @@ async def test_whoever_finds_the_cursor_taken_neither_waits_nor_reads(postgresql
     async with Stage(database).open() as stage:
 
         def dispatch_and_wait(tx: Transaction) -> bool:
-            more = dispatch(tx, stage.engine, 1)
+            more = dispatch(tx, stage.engine, families_of(TYPES), 1)
             taken.set()
             assert commit.wait(20)
             return more
@@ -267,7 +267,7 @@ async def test_whoever_finds_the_cursor_taken_neither_waits_nor_reads(postgresql
         slow = asyncio.create_task(database.run(dispatch_and_wait))
         assert await asyncio.to_thread(taken.wait, 20)
         async with asyncio.timeout(5):
-            assert not await database.run(dispatch, stage.engine, 1)
+            assert not await database.run(dispatch, stage.engine, families_of(TYPES), 1)
         commit.set()
         assert await slow
         assert await stage.types(mine["id"]) == ["task.created"]
@@ -351,7 +351,7 @@ async def test_it_ends_when_it_is_told_to_though_news_come_at_that_very_moment(
         async def round(self) -> None:
             looked.set()
 
-    quiet = Quiet(database, Engine(database))
+    quiet = Quiet(database, Engine(database), TYPES)
     async with asyncio.timeout(10):
         async with quiet.running():
             await looked.wait()

@@ -14,13 +14,12 @@ from longtake.services.webhooks.jobs import WAITS
 from longtake.services.webhooks.routes import build_routes
 from tests.net.servers import answer, saying
 from tests.web_client import Answer, Client
-from tests.webhooks.stage import OK, Stage
+from tests.webhooks.stage import OK, TYPES, Stage
 
 if TYPE_CHECKING:
     from tests.databases import StoppedClock
 
 NOTHING = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
-TYPES = ("task.created", "task.completed", "message.changed", "webhook.disabled")
 SECRET_FREE = {
     "id", "url", "description", "events", "enabled", "disabled_reason", "previous_ends_at", "last_success_at",
     "created_at", "changed_at",

@@ -55,7 +55,7 @@ def routers(context: Context, _engine: Engine) -> list[APIRouter]:
     """Return the routes of this process."""
     limits = StreamLimits(context.settings.streams_per_user, context.settings.streams)
     streams = Streams(context.database, context.get(Feed), context.clock, limits)
-    return [build_routes(streams, context.every(lambda one: one.event_types))]
+    return [build_routes(streams, context.event_types)]
 
 
 def build_routes(streams: Streams, types: Sequence[str]) -> APIRouter:

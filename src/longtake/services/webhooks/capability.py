@@ -18,5 +18,5 @@ def capability(context: Context) -> Capability:
         routers="longtake.services.webhooks.routes:routers",
         event_types=("webhook.disabled",),
         account_removers=[AccountRemover(remove_endpoints_of, at_once=True)],
-        beside_worker=[lambda engine: Dispatcher(database, engine).running()],
+        beside_worker=[lambda engine: Dispatcher(database, engine, context.event_types).running()],
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from longtake.db.dialects import NOW, SQLITE
 from longtake.engine.events import TOPIC, Event, is_held_up, read_events
 from longtake.engine.jobs import JobRequest
 from longtake.errors import LongtakeError
-from longtake.services.webhooks.endpoints import is_delivered, wants
+from longtake.services.webhooks.endpoints import families_of, wants
 from longtake.services.webhooks.tables import webhook_cursor, webhook_deliveries, webhook_endpoints
 
 if TYPE_CHECKING:
@@ -50,9 +50,10 @@ Place = tuple[int, int]
 class Dispatcher:
     """Reads the log beside a worker. Several may run: one at a time holds the cursor, the others do nothing."""
 
-    def __init__(self, database: Database, engine: Engine) -> None:
+    def __init__(self, database: Database, engine: Engine, types: Sequence[str]) -> None:
         self._database = database
         self._engine = engine
+        self._families = families_of(types)
         self._wake = asyncio.Event()
 
     def running(self) -> AbstractAsyncContextManager[None]:
@@ -81,7 +82,7 @@ class Dispatcher:
     async def round(self) -> None:
         """Read the log to its end."""
         while await self._database.read(has_news):
-            if not await self._database.run(dispatch, self._engine):
+            if not await self._database.run(dispatch, self._engine, self._families):
                 return
 
 
@@ -97,14 +98,15 @@ def is_stalled(tx: Transaction) -> bool:
     return tx.execute(enabled).first() is not None and is_held_up(tx)
 
 
-def dispatch(tx: Transaction, engine: Engine, page: int = PAGE) -> bool:
-    """Turn the next page of events into deliveries and jobs; return whether there may be more."""
+def dispatch(tx: Transaction, engine: Engine, families: Collection[str], page: int = PAGE) -> bool:
+    """Turn the next page of events of these families into deliveries and jobs; return whether there may be more."""
     cursor = select(webhook_cursor.c.transaction_id, webhook_cursor.c.sequence)
     start = _start(tx, cursor.with_for_update(skip_locked=True))
     events = [] if start is None else read_events(tx, start, page)
     if not events:
         return False
-    _write(tx, engine, [event for event in events if event.user_id is not None and is_delivered(event.type)])
+    sent = [one for one in events if one.user_id is not None and one.type.partition(".")[0] in families]
+    _write(tx, engine, sent)
     transaction_id, sequence = events[-1].cursor
     tx.execute(update(webhook_cursor).values(transaction_id=transaction_id, sequence=sequence))
     return len(events) == page

@@ -146,9 +146,14 @@ def _from_now_on(tx: Transaction) -> dict[str, Any]:
 MOST_PATTERNS = 50
 
 
-def is_delivered(kind: str) -> bool:
-    """Return whether events of this type are sent at all. A failing endpoint must not cause its own events."""
-    return not kind.startswith("webhook.")
+def delivered(types: Sequence[str]) -> list[str]:
+    """Return those of the types that are sent: not those about webhooks, or a failing endpoint could cause its own."""
+    return [one for one in types if not one.startswith("webhook.")]
+
+
+def families_of(types: Sequence[str]) -> frozenset[str]:
+    """Return the families of types that are sent."""
+    return frozenset(one.partition(".")[0] for one in delivered(types))
 
 
 def wants(patterns: Sequence[str], kind: str) -> bool:

@@ -13,7 +13,7 @@ from longtake.engine.event_types import check_pattern, patterns_of
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.services.accounts.current_caller import GENERATE, READ, Caller, CurrentCaller
-from longtake.services.webhooks.endpoints import delete_endpoint, get_endpoint, is_delivered, list_endpoints
+from longtake.services.webhooks.endpoints import delete_endpoint, delivered, get_endpoint, list_endpoints
 from longtake.services.webhooks.schemas import (
     PATTERNS,
     DeliveryList,
@@ -38,14 +38,14 @@ WRITTEN = (*CALLER, *BODY, "TEXT_INVALID", "ADDRESS_REFUSED")
 
 def routers(context: Context, engine: Engine) -> list[APIRouter]:
     """Return the routes of this process."""
-    return [build_routes(Webhooks.of(context, engine), context.every(lambda one: one.event_types))]
+    return [build_routes(Webhooks.of(context, engine), context.event_types)]
 
 
 def build_routes(webhooks: Webhooks, types: Sequence[str]) -> APIRouter:
     """Return the routes of webhooks for events of these types."""
     router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"], route_class=StrictRoute)
     _add_reading(router, webhooks)
-    _add_changing(router, webhooks, patterns_of([one for one in types if is_delivered(one)]))
+    _add_changing(router, webhooks, patterns_of(delivered(types)))
     _add_secrets(router, webhooks)
     _add_deliveries(router, webhooks)
     return router
