@@ -67,10 +67,8 @@ PROOFS = (
         150,
         (
             *ENGINE,
-            *_src(
-                *("capabilities/generation/", "services/models/", "services/credits/", "services/provider_calls/"),
-                "adapters/providers/",
-            ),
+            *_src("capabilities/generation/", "services/models/", "services/credits/", "services/provider_calls/"),
+            *_src("adapters/providers/"),
         ),
     ),
     Proof(
