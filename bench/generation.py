@@ -3,11 +3,12 @@
 from collections.abc import Callable
 
 from bench.ground import Ground, Options, measure
-from bench.parts import in_flight, lane_use, open_lane, submits
+from bench.parts import in_flight, lane_use, open_lane, submit_lane, submits
 from bench.rows import Row
 
 PARTS: dict[str, Callable[[Ground], list[Row]]] = {
     "lane-use": lane_use.rows,
+    "submit-lane": submit_lane.rows,
     "open-lane": open_lane.rows,
     "in-flight": in_flight.rows,
     "submits": submits.rows,

@@ -27,8 +27,9 @@ STEPS_DOWN = (75, 50, 25, 10)
 LIMIT_MILLISECONDS = 100.0
 USERS = [f"user-{number}" for number in range(500)]
 BODY = {"model": "veo-3.1-fast", "prompt": "a fox in the snow", "parameters": {"aspect_ratio": "16:9"}}
-WARM = {"rate": 50.0, "seconds": 8.0}
-PROBE = {"rate": 10.0, "seconds": 0.5}
+#: Rate and seconds.
+WARM = (50.0, 8.0)
+PROBE = (10.0, 0.5)
 
 
 def rows(ground: Ground) -> list[Row]:
@@ -64,11 +65,18 @@ class Client:
         self._service = service
         self._token = token
 
-    def send(self, rate: float, seconds: float, users: list[str]) -> dict[str, Any]:
-        url = f"{self._service.url}/v1/videos/generate"
+    def send(
+        self,
+        rate: float,
+        seconds: float,
+        users: list[str],
+        body: dict[str, Any] = BODY,
+        path: str = "videos/generate",
+    ) -> dict[str, Any]:
+        url = f"{self._service.url}/v1/{path}"
         seen: dict[str, Any] = children.call(
             "bench.open_loop:send", seconds + 60.0,
-            url=url, token=self._token, body=BODY, rate=rate, seconds=seconds, users=users,
+            url=url, token=self._token, body=body, rate=rate, seconds=seconds, users=users,
         )  # fmt: skip
         figures = ", ".join(f"{name} {value:.1f}" for name, value in seen.items())
         say(f"  {self._service.dialect} {rate:g}/s, {len(users)} users: {figures}")
@@ -77,7 +85,7 @@ class Client:
     def wait_until_quiet(self) -> None:
         """Let no step pay for the one before: wait until single requests are answered quickly again, or give up."""
         deadline = time.monotonic() + QUIET_SECONDS
-        while not holds(self.send(**PROBE, users=USERS)) and time.monotonic() < deadline:
+        while not holds(self.send(*PROBE, USERS)) and time.monotonic() < deadline:
             pass
 
 
@@ -92,7 +100,7 @@ def serving(ground: Ground, dialect: str) -> Iterator[Client]:
         if dialect == "postgresql":
             stack.enter_context(service.running("worker"))
         client = Client(service, token)
-        client.send(**WARM, users=USERS)
+        client.send(*WARM, USERS)
         yield client
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,12 +21,14 @@ from longtake.adapters.providers.provider import (
     Succeeded,
 )
 from longtake.adapters.providers.registry import lanes_of
+from longtake.engine.lanes import LaneState, next_permit, permits
 from longtake.errors import ProviderRefused, ProviderTaskNotFound, ProviderUnauthorized
 from tests.net.servers import answer, running, saying
 from tests.providers.asking import MODELS, NAMES, OF_GEMINI, OF_KIE, WITH_TASKS, Keys, accepted, end_of, request
 
 if TYPE_CHECKING:
     from longtake.adapters.net import HttpClient
+    from longtake.engine.lanes import Lane
     from tests.sandbox_process import SandboxProcess
 
 Providers = dict[str, Provider]
@@ -260,9 +263,42 @@ def test_the_names_lanes_and_limits_that_tasks_rely_on(providers: Providers) -> 
     }  # fmt: skip
     assert {one.account for one in providers.values()} == {"kie", "gemini"}
     assert {lane.name: (lane.rate, lane.burst) for lane in lanes_of(providers)} == {
-        "kie.submit": ((20, 10.0), 10),
+        "kie.submit": ((20, 10.0), 2),
         "kie.query": ((10, 1.0), 1),
-        "gemini.submit": ((60, 60.0), 10),
+        "gemini.submit": ((60, 60.0), 5),
         "gemini.query": ((50, 1.0), 1),
     }
     assert [one.running_limit for one in providers.values()] == [100, 100, None, None]
+
+
+@pytest.mark.parametrize("name", ["kie.submit", "kie.query", "gemini.submit", "gemini.query"])
+def test_a_lane_sustains_nine_tenths_of_its_rate_and_never_passes_it(providers: Providers, name: str) -> None:
+    """Always somebody waiting, every other start as late as it may be: the hardest case for both."""
+    [lane] = [one for one in lanes_of(providers) if one.name == name]
+    assert lane.rate is not None
+    count, period = lane.rate
+    starts = [
+        start + index % 2 * lane.permit_lifetime for index, start in enumerate(permitted_within(lane, 20 * period))
+    ]
+    windows = zip(sorted(starts), sorted(starts)[count:], strict=False)
+    assert all(later - earlier >= period - 1e-7 for earlier, later in windows)
+    # The burst at the beginning is not the lasting rate.
+    lasting = sum(10 * period <= start < 20 * period for start in starts)
+    assert lasting >= 0.9 * 10 * count
+
+
+def permitted_within(lane: Lane, seconds: float) -> list[float]:
+    """Return the times of all permits, each taken as soon as it can be."""
+    state, now = LaneState(), 0.0
+    starts: list[float] = []
+    while now < seconds:
+        wait = next_permit(lane, state)
+        now += wait
+        given, state = permits(lane, replace(state, **earlier(state, wait)), 0, 10)
+        starts += [now + start for start in given]
+    return starts
+
+
+def earlier(state: LaneState, seconds: float) -> dict[str, float]:
+    """Return where the limits stand so much later."""
+    return {"arrival": (state.arrival or 0.0) - seconds, "spaced": (state.spaced or 0.0) - seconds}

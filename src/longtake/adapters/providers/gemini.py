@@ -58,7 +58,7 @@ class GeminiAccount(Provider):
     account = "gemini"
     takes_references = "bytes"
     # Gemini's limits depend on the account and are not published. Start low; `longtake lanes set` changes them.
-    submit_lane = Lane("gemini.submit", rate=(60, 60.0), burst=10)
+    submit_lane = Lane("gemini.submit", rate=(60, 60.0), burst=5)
     query_lane = Lane("gemini.query", rate=(50, 1.0))
 
     def __init__(self, client: HttpClient, base_url: str, key: Callable[[], str], clock: Clock | None = None) -> None:

@@ -59,8 +59,8 @@ class KieAccount(Provider):
     account = "kie"
     submits = "once"
     takes_references = "url"
-    # Both APIs count against the account's limits.
-    submit_lane = Lane("kie.submit", rate=(20, 10.0), burst=10)
+    # Both APIs count against the account's limits. A larger burst would cost more of the lasting rate.
+    submit_lane = Lane("kie.submit", rate=(20, 10.0), burst=2)
     query_lane = Lane("kie.query", rate=(10, 1.0))
     running_limit = 100
     create_path: ClassVar[str]
