@@ -12,9 +12,8 @@ from joserfc.jwk import ECKey, OctKey
 
 from longtake.adapters.net import HttpClient
 from longtake.errors import ConnectFailed, KeySetUnavailable, NetError, Unauthorized
-from longtake.services.accounts.key_sets import PublishedKeys, from_address, from_file, read_key_set
 from longtake.services.accounts.own_tokens import ExpectedClaims
-from longtake.services.accounts.tokens import Tokens
+from longtake.services.accounts.tokens import PublishedKeys, Tokens, from_address, from_file, read_key_set
 from tests.accounts.stage import claims, signed
 
 if TYPE_CHECKING:

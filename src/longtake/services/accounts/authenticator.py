@@ -15,9 +15,8 @@ import structlog
 from longtake.errors import Forbidden, LongtakeError, NetError, RateLimited, Unauthorized
 from longtake.services.accounts.api_keys import PREFIX, digest, find_key, note_use
 from longtake.services.accounts.caller import LONGEST_USER_ID, SCOPES_OF_ROLE, Caller, is_user_id
-from longtake.services.accounts.key_sets import PublishedKeys, from_address, from_file
 from longtake.services.accounts.own_tokens import ExpectedClaims, token_secret
-from longtake.services.accounts.tokens import SharedSecret, Tokens, not_valid
+from longtake.services.accounts.tokens import PublishedKeys, SharedSecret, Tokens, from_address, from_file, not_valid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
