@@ -1,4 +1,4 @@
-"""The sandbox's HTTP server: all providers under one address.
+"""The sandbox's HTTP server: all providers under one address, and its own routes.
 
 It runs on aiohttp instead of the ASGI server of Longtake's API because aiohttp exposes the transport, so a connection
 can be cut after the work is done and a body can end early. aiohttp also parses in C, fast enough to poll ten thousand
@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from aiohttp import web
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from longtake_sandbox import bangumi, files, gemini, kie, tmdb
-from longtake_sandbox.control import Control
-from longtake_sandbox.sandbox import Sandbox
+from longtake_sandbox.bangumi import cover_url
+from longtake_sandbox.calls import json_response
+from longtake_sandbox.faults import RuleBody
+from longtake_sandbox.sandbox import MOST_TITLES, Limit, Sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from longtake_sandbox.sandbox import Options
+    from longtake_sandbox.titles import Title
 
 #: All routes. To add a provider, write a module with ENDPOINTS and add it here.
 ENDPOINTS = (*kie.ENDPOINTS, *gemini.ENDPOINTS, *files.ENDPOINTS, *tmdb.ENDPOINTS, *bangumi.ENDPOINTS)
@@ -28,6 +33,8 @@ CALLBACK_SHAPES = {kie.FAMILY: kie.callback, kie.VEO_FAMILY: kie.veo_callback}
 LARGEST_BODY = 64 * 1024 * 1024
 #: How long a stop waits for open requests. Some hang on purpose.
 STOP_SECONDS = 0.2
+LIMITS = ("submit_limit", "query_limit", "tmdb_limit")
+CALL_FILTERS = ("provider", "route", "task", "model", "reference", "method", "status", "fault")
 
 
 class SandboxServer:
@@ -86,3 +93,201 @@ async def _serve(options: Options, announce: Callable[[str], None]) -> None:
     announce(await server.start())
     await stop.wait()
     await server.stop()
+
+
+class SettingsBody(BaseModel):
+    """Settings to change while the sandbox runs; fields left out stay. An empty string removes a limit."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    #: None removes a model's own duration.
+    seconds: dict[str, Annotated[float, Field(ge=0)] | None] | None = None
+    spread: float | None = Field(None, ge=0, le=1)
+    keys: list[str] | None = None
+    instant: bool | None = None
+    submit_limit: str | None = None
+    query_limit: str | None = None
+    tmdb_limit: str | None = None
+    titles: int | None = Field(None, ge=0, le=MOST_TITLES)
+    url_seconds: float | None = Field(None, ge=0)
+    webhook_key: str | None = None
+    faststart: Literal["half", "yes", "no"] | None = None
+
+
+class CallbackBody(BaseModel):
+    """A callback to send now, for a task with a callback URL."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    task: str
+    kind: Literal["duplicate", "forged", "early", "unknown_task"] = "duplicate"
+
+
+class CoverBody(BaseModel):
+    """The number of the picture to show as a title's cover and poster."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    bangumi_id: int
+    cover: int = Field(ge=0)
+
+
+class Control:
+    """The own routes, below /_: look at calls and tasks, change settings, faults and titles."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+
+    def add_to(self, application: web.Application) -> None:
+        """Add all routes to an application."""
+        application.add_routes([
+            web.get("/", self.describe),
+            web.get("/_calls", self.list_calls),
+            web.get("/_calls/summary", self.count_calls),
+            web.delete("/_calls", self.clear_calls),
+            web.get("/_tasks", self.list_tasks),
+            web.get("/_faults", self.list_faults),
+            web.post("/_faults", self.add_fault),
+            web.delete("/_faults", self.remove_faults),
+            web.delete("/_faults/{number:\\d+}", self.remove_faults),
+            web.get("/_settings", self.show_settings),
+            web.post("/_settings", self.change_settings),
+            web.post("/_callbacks", self.send_callback),
+            web.get("/_titles", self.list_titles),
+            web.post("/_titles", self.change_cover),
+        ])  # fmt: skip
+
+    async def describe(self, _request: web.Request) -> web.Response:
+        """Name the sandbox, its counts and its control routes."""
+        tasks = sum(1 for _task in self._sandbox.tasks)
+        knobs = ["/_calls", "/_calls/summary", "/_tasks", "/_faults", "/_settings", "/_callbacks", "/_titles"]
+        return json_response(
+            {"name": "Longtake sandbox", "tasks": tasks, "calls": self._sandbox.calls.last, "knobs": knobs}
+        )
+
+    async def list_calls(self, request: web.Request) -> web.Response:
+        query = request.query
+        since = query.get("since", "0")
+        if not since.isdecimal():
+            return refuse("since is the number of a call")
+        filters = {name: query.get(name, "") for name in CALL_FILTERS}
+        calls = self._sandbox.calls.find(int(since), query.get("path", ""), query.get("query", ""), **filters)
+        return json_response({"calls": [call.as_dict() for call in calls], "last": self._sandbox.calls.last})
+
+    async def count_calls(self, _request: web.Request) -> web.Response:
+        return json_response({"counts": self._sandbox.calls.summary(), "last": self._sandbox.calls.last})
+
+    async def clear_calls(self, _request: web.Request) -> web.Response:
+        self._sandbox.calls.clear()
+        return json_response({"last": self._sandbox.calls.last})
+
+    async def list_tasks(self, _request: web.Request) -> web.Response:
+        now = self._sandbox.now()
+        return json_response({"tasks": [task.as_dict(now) for task in self._sandbox.tasks]})
+
+    async def list_faults(self, _request: web.Request) -> web.Response:
+        return json_response({"rules": [rule.as_dict() for rule in self._sandbox.faults.rules]})
+
+    async def add_fault(self, request: web.Request) -> web.Response:
+        try:
+            body = RuleBody.model_validate_json(await request.read())
+        except ValidationError as error:
+            return refuse_body(error)
+        return json_response(self._sandbox.faults.add(body).as_dict(), 201)
+
+    async def remove_faults(self, request: web.Request) -> web.Response:
+        number = request.match_info.get("number")
+        removed = self._sandbox.faults.remove(int(number) if number else None)
+        return json_response({"removed": removed}, 404 if number and not removed else 200)
+
+    async def show_settings(self, _request: web.Request) -> web.Response:
+        return json_response(self._settings())
+
+    async def change_settings(self, request: web.Request) -> web.Response:
+        try:
+            body = SettingsBody.model_validate_json(await request.read())
+            given = {name: value for name, value in body.model_dump().items() if value is not None}
+            for name in LIMITS:
+                if name in given:
+                    given[name] = Limit.parse(given[name]) if given[name] else None
+        except ValidationError as error:
+            return refuse_body(error)
+        except ValueError:
+            return refuse("a limit is COUNT/SECONDS, such as 20/10")
+        self._change(given)
+        return json_response(self._settings())
+
+    async def send_callback(self, request: web.Request) -> web.Response:
+        try:
+            body = CallbackBody.model_validate_json(await request.read())
+        except ValidationError as error:
+            return refuse_body(error)
+        task = self._sandbox.tasks.get(body.task)
+        if task is None or not task.callback_url:
+            return refuse("there is no such task, or it named no callback address", 404)
+        return json_response({"status": await self._sandbox.callbacks.send(task, body.kind)})
+
+    async def list_titles(self, request: web.Request) -> web.Response:
+        """List the titles with the true answers about them, or `limit` of them after an id."""
+        after, limit = request.query.get("after", "0"), request.query.get("limit")
+        if not after.isdecimal() or not (limit is None or limit.isdecimal()):
+            return refuse("after is the bangumi_id of a title, limit a number of titles")
+        catalogue = self._sandbox.catalogue
+        titles = catalogue.after(int(after), None if limit is None else int(limit))
+        return json_response({"titles": [self._title(title) for title in titles], "total": len(catalogue.titles)})
+
+    async def change_cover(self, request: web.Request) -> web.Response:
+        try:
+            body = CoverBody.model_validate_json(await request.read())
+        except ValidationError as error:
+            return refuse_body(error)
+        title = self._sandbox.catalogue.title(body.bangumi_id)
+        if title is None:
+            return refuse("there is no such title", 404)
+        self._sandbox.covers.change(title.bangumi_id, body.cover, self._sandbox.now())
+        return json_response(self._title(title))
+
+    def _title(self, title: Title) -> dict[str, Any]:
+        return {
+            "bangumi_id": title.bangumi_id,
+            "names": title.names._asdict(),
+            "year": title.air_date.year,
+            "air_date": title.air_date.isoformat(),
+            "cover_url": cover_url(self._sandbox, title),
+            "cover": self._sandbox.covers.of(title.bangumi_id).number,
+            "kind": title.kind,
+            "tmdb_id": title.tmdb_id,
+            "tmdb_ids": title.tmdb_ids,
+        }
+
+    def _change(self, given: dict[str, Any]) -> None:
+        options = self._sandbox.options
+        if "seconds" in given:
+            merged = {**options.seconds, **given["seconds"]}
+            given["seconds"] = {name: value for name, value in merged.items() if value is not None}
+        if "keys" in given:
+            given["keys"] = frozenset(given["keys"])
+        changed = replace(options, **given)
+        for name in given:
+            setattr(options, name, getattr(changed, name))
+
+    def _settings(self) -> dict[str, Any]:
+        options = self._sandbox.options
+        return {
+            "seconds": options.seconds, "spread": options.spread, "keys": len(options.keys),
+            "instant": options.instant, "submit_limit": str(options.submit_limit or ""),
+            "query_limit": str(options.query_limit or ""), "tmdb_limit": str(options.tmdb_limit or ""),
+            "titles": options.titles, "url_seconds": options.url_seconds,
+            "webhook_key": bool(options.webhook_key), "faststart": options.faststart,
+        }  # fmt: skip
+
+
+def refuse(message: str, status: int = 400) -> web.Response:
+    """Return an error with a message."""
+    return json_response({"error": message}, status)
+
+
+def refuse_body(error: ValidationError) -> web.Response:
+    """Return an error that names the invalid fields of a body."""
+    problems = [{"at": ".".join(map(str, one["loc"])), "message": one["msg"]} for one in error.errors()]
+    return json_response({"error": "The body is invalid.", "problems": problems}, 400)
