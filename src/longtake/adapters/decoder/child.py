@@ -14,10 +14,12 @@ import platform
 import resource
 import struct
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO
 
-from longtake.adapters.decoder.protocol import RemoteFile, pack, receive
+from longtake.adapters.decoder.protocol import BlockReader, pack, receive
 
 MEMORY_BYTES = 1536 * 1024 * 1024
 #: While libraries are loaded.
@@ -75,17 +77,17 @@ def main() -> None:
     while (message := receive(source)) is not None:
         request, whole = message
         limit_processor_time(request.pop("processor_seconds"))
-        answers.write(_answer(decode, request, whole, _Pipe(source, answers)))
+        answers.write(_answer(decode, request, whole, partial(_fetch, source, answers)))
         answers.flush()
 
 
-def _answer(decode: Any, request: dict[str, Any], whole: bytes, pipe: _Pipe) -> bytes:
+def _answer(decode: Any, request: dict[str, Any], whole: bytes, fetch: Callable[[int, int], bytes]) -> bytes:
     from longtake.adapters.decoder.pictures import MediaRejected  # noqa: PLC0415
 
     size = request.pop("size")
     try:
         # Small files come with the request. The ranges of others are fetched on demand.
-        file = io.BytesIO(whole) if whole else RemoteFile(pipe, size)
+        file = io.BytesIO(whole) if whole else BlockReader(fetch, size)
         facts, picture, placeholder = decode(request, file)
     except MediaRejected as refusal:
         return pack({"refused": refusal.reason, "sentence": str(refusal)})
@@ -96,21 +98,15 @@ def _answer(decode: Any, request: dict[str, Any], whole: bytes, pipe: _Pipe) -> 
     return pack({"made": facts, "placeholder": len(placeholder)}, placeholder + picture)
 
 
-class _Pipe:
-    """Fetches ranges of the file from the parent."""
-
-    def __init__(self, source: BinaryIO, answers: BinaryIO) -> None:
-        self._source = source
-        self._answers = answers
-
-    def fetch(self, offset: int, length: int) -> bytes:
-        self._answers.write(pack({"read": offset, "length": length}))
-        self._answers.flush()
-        message = receive(self._source)
-        if message is None or not message[0].get("ok"):
-            # The parent knows the reason and reports it.
-            raise OSError("the parent could not read the file")
-        return message[1]
+def _fetch(source: BinaryIO, answers: BinaryIO, offset: int, length: int) -> bytes:
+    """Fetch a range of the file from the parent."""
+    answers.write(pack({"read": offset, "length": length}))
+    answers.flush()
+    message = receive(source)
+    if message is None or not message[0].get("ok"):
+        # The parent knows the reason and reports it.
+        raise OSError("the parent could not read the file")
+    return message[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from longtake.adapters.decoder.protocol import MOST_PIXELS, MOST_SIDE, PLACEHOLDER_SIZE, RemoteFile
+from longtake.adapters.decoder.protocol import MOST_PIXELS, MOST_SIDE, PLACEHOLDER_SIZE, BlockReader
 
 Image.MAX_IMAGE_PIXELS = MOST_PIXELS
 
@@ -42,7 +42,7 @@ QUARTER_TURN = 90
 MOST_ENLARGED = 2
 
 Decoded = tuple[dict[str, Any], bytes, bytes]
-BinaryFile = RemoteFile | io.BytesIO
+BinaryFile = BlockReader | io.BytesIO
 
 
 class MediaRejected(Exception):

@@ -8,8 +8,9 @@ from __future__ import annotations
 import io
 import struct
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Literal, Protocol
+from typing import Any, BinaryIO, Literal
 
 import orjson
 
@@ -90,18 +91,12 @@ class DecodeResult:
     bytes_read: int
 
 
-class Fetch(Protocol):
-    """Fetches a range of the file."""
-
-    def fetch(self, offset: int, length: int) -> bytes: ...
-
-
-class RemoteFile(io.RawIOBase):
+class BlockReader(io.RawIOBase):
     """An open file for PyAV and Pillow whose blocks are fetched on demand: of a long video they need only a few."""
 
-    def __init__(self, pipe: Fetch, size: int) -> None:
+    def __init__(self, fetch: Callable[[int, int], bytes], size: int) -> None:
         super().__init__()
-        self._pipe = pipe
+        self._fetch = fetch
         self._size = size
         self._position = 0
         self._blocks: OrderedDict[int, bytes] = OrderedDict()
@@ -139,7 +134,7 @@ class RemoteFile(io.RawIOBase):
         known = self._blocks.get(number)
         if known is None:
             offset = number * BLOCK
-            known = self._blocks[number] = self._pipe.fetch(offset, min(BLOCK, self._size - offset))
+            known = self._blocks[number] = self._fetch(offset, min(BLOCK, self._size - offset))
             if len(self._blocks) > KEPT:
                 self._blocks.popitem(last=False)
         else:
