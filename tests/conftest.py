@@ -10,8 +10,10 @@ from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, settings
+from psycopg.errors import DeadlockDetected
 
 from longtake import Database, open_database
+from longtake.db import postgresql, postgresql_session
 from longtake.engine import lane_store
 from longtake.engine.lanes import STALE_SECONDS
 from longtake.server.open_database import migrate_service
@@ -96,6 +98,21 @@ def postgresql_url(postgresql_server: PostgresqlServer) -> Iterator[str]:
     url = postgresql_server.lend_database()
     yield url
     postgresql_server.take_back(url)
+
+
+@pytest.fixture(autouse=True)
+def deadlocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[BaseException]]:
+    """The deadlocks that PostgreSQL ended. The program repeats what they hit, so a test would pass: it fails here."""
+    met: list[BaseException] = []
+
+    def is_repeatable(error: BaseException) -> bool:
+        if isinstance(postgresql_session.original(error), DeadlockDetected):
+            met.append(error)
+        return postgresql_session.is_repeatable(error)
+
+    monkeypatch.setattr(postgresql, "is_repeatable", is_repeatable)
+    yield met
+    assert not met, "transactions deadlocked: docs/decisions/0022-lock-order.md says what is locked before what"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -164,8 +164,8 @@ class AssetOwner:
         """Return a fresh address; None if there is none. Raises if the provider cannot be asked."""
         return None
 
-    def lost(self, tx: Transaction, asset: OwnedAsset) -> None:
-        """Take note that an asset can no longer be copied. Called once for each."""
+    def lost(self, tx: Transaction, assets: Sequence[OwnedAsset]) -> None:
+        """Take note that assets can no longer be copied. Called once for each, after all their rows are locked."""
 
     def require_unused(self, tx: Transaction, user_id: str, asset_id: str) -> None:
         """Raise StateConflict while the user's asset is in use."""

@@ -97,9 +97,10 @@ class Provider(AssetOwner):
             raise answer
         return answer
 
-    def lost(self, tx: Transaction, asset: OwnedAsset) -> None:
-        self.losses.append(asset.id)
-        tx.execute(insert(events).values(type="test.lost", subject=asset.id, at=NOW))
+    def lost(self, tx: Transaction, assets: Sequence[OwnedAsset]) -> None:
+        for asset in assets:
+            self.losses.append(asset.id)
+            tx.execute(insert(events).values(type="test.lost", subject=asset.id, at=NOW))
 
 
 class Stage:

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import random
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from longtake import Done, Retry, Worker
 from longtake.capabilities.catalogue.new_titles import NewTitle
+from longtake.capabilities.catalogue.poster_urls import poster_hash
 from longtake.capabilities.catalogue.removal import remove_title
-from longtake.capabilities.catalogue.tables import POSTER
+from longtake.capabilities.catalogue.search import SearchResult
+from longtake.capabilities.catalogue.tables import POSTER, SEARCH, SYNC, SYNC_POSTERS
 from longtake.capabilities.catalogue.titles import write_titles
+from longtake.engine.verdicts import judge
 from tests.catalogue.stage import CatalogueStudio
+from tests.crossing import ending, ending_all, meet
 from tests.engine.stage import finish
 from tests.outside import SQLITE
+from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
-    from longtake import Transaction
+    from longtake import Engine, Job, Outcome, Settlement, Transaction
 
 WAITS = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 #: Titles that point to a picture without a row, or to another file than the picture's row does.
@@ -143,3 +151,86 @@ async def test_titles_that_change_their_posters_crosswise_do_not_wait_for_each_o
         )
         assert await studio.sql(ASTRAY) == []
     assert next(runs) == rounds * 5
+
+
+async def test_a_poster_that_is_asked_for_while_its_download_ends_waits_for_no_job(
+    studio: CatalogueStudio, deadlocks: list[BaseException]
+) -> None:
+    """The download has written its job and wants the poster's row, which the request holds."""
+    cover = studio.truth("exact")["cover_url"]
+    first, second = await studio.bring(title_english="first"), await studio.bring(title_english="second")
+    await studio.catalogue.download(first, cover)
+    [job] = await studio.claim_kind(POSTER)
+    outcome = await studio.engine.kinds[POSTER].handler(job)
+
+    await meet(studio.database, ending(studio.engine, job, outcome), lambda: studio.catalogue.download(second, cover))
+    assert deadlocks == []
+    await assert_all_is_there(studio, first, second)
+
+
+async def test_a_title_that_comes_while_a_sync_ends_waits_for_no_job(
+    studio: CatalogueStudio, deadlocks: list[BaseException]
+) -> None:
+    """A worker has ended the sync, and wants a poster's row for a download that ended with it."""
+    cover = studio.truth("exact")["cover_url"]
+    first = await studio.bring(title_english="first")
+    await studio.work()
+    await studio.catalogue.download(first, cover)
+    await studio.catalogue.trigger_sync()
+    [download], [sync] = await studio.claim_kind(POSTER), await studio.claim_kind(SYNC)
+    outcomes = [(job, await studio.engine.kinds[job.kind].handler(job)) for job in (download, sync)]
+    verdicts = [
+        judge(studio.engine.kinds[job.kind], job, one, job.lease_token, random.Random(1)) for job, one in outcomes
+    ]
+
+    _ended, second = await meet(
+        studio.database,
+        ending_all(studio.engine, verdicts, POSTER),
+        lambda: studio.bring(title_english="second", poster=cover),
+    )
+    assert deadlocks == []
+    await assert_all_is_there(studio, first, second)
+
+
+async def test_workers_that_settle_posters_and_searches_crosswise_do_not_wait_for_each_other(
+    studio: CatalogueStudio, deadlocks: list[BaseException]
+) -> None:
+    covers = [one["cover_url"] for one in studio.sandbox.titles(limit=2)]
+    title_ids = [await studio.bring(title_english=str(number), poster=cover) for number, cover in enumerate(covers)]
+    await studio.run_only(SYNC)
+    await studio.run_only(SYNC_POSTERS)
+    downloads = {str(job.key): job for job in await studio.claim_kind(POSTER)}
+
+    def enqueue(tx: Transaction) -> None:
+        for title_id in title_ids:
+            studio.engine.enqueue(tx, SEARCH, key=title_id, subject=title_id)
+
+    await studio.database.run(enqueue)
+    searches = {str(job.key): job for job in await studio.claim_kind(SEARCH)}
+    both_are_there = threading.Barrier(2, timeout=PATIENCE_SECONDS)
+    met: set[str] = set()
+    usual = studio.engine.kinds[SEARCH]
+
+    def settle(tx: Transaction, engine: Engine, settlements: Sequence[Settlement]) -> None:
+        [one] = settlements
+        if one.job.id not in met:
+            met.add(one.job.id)
+            both_are_there.wait()
+        assert usual.settle is not None
+        usual.settle(tx, engine, settlements)
+
+    studio.engine.kinds[SEARCH] = replace(usual, settle=settle)
+
+    def exchange(cover: str, title_id: str) -> Coroutine[Any, Any, Any]:
+        outcomes: list[tuple[Job, Outcome]] = [
+            (downloads[poster_hash(cover)], Retry("LATER", "not now")),
+            (searches[title_id], Done(data=SearchResult(7, []))),
+        ]
+        verdicts = [
+            judge(studio.engine.kinds[job.kind], job, one, job.lease_token, random.Random(1)) for job, one in outcomes
+        ]
+        return Worker(studio.engine).completer.exchange(verdicts, (), 0)
+
+    await asyncio.gather(exchange(covers[0], title_ids[1]), exchange(covers[1], title_ids[0]))
+    assert deadlocks == []
+    assert await studio.sql("SELECT tmdb_id, error_code FROM titles") == [(7, "LATER"), (7, "LATER")]

@@ -71,7 +71,9 @@ async def test_a_serialization_failure_is_run_again(strict: Database) -> None:
     assert len(await strict.read(read_notes)) == 2
 
 
-async def test_a_deadlock_of_two_transactions_ends_well_for_both(postgresql_url: str) -> None:
+async def test_a_deadlock_of_two_transactions_ends_well_for_both(
+    postgresql_url: str, deadlocks: list[BaseException]
+) -> None:
     set_for_database(postgresql_url, "deadlock_timeout = '50ms'")
     database = open_database(postgresql_url)
     database.run_blocking(make_notes)
@@ -97,6 +99,8 @@ async def test_a_deadlock_of_two_transactions_ends_well_for_both(postgresql_url:
     await database.run(add_note, 2)
     await asyncio.gather(get_through(1, 2), get_through(2, 1))
     assert len(runs) == 3
+    assert len(deadlocks) == 1
+    deadlocks.clear()
     assert await database.read(read_notes) == [1, 2, 11, 12]
     database.close()
 

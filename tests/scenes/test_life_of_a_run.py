@@ -7,13 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from longtake import Fail
+from longtake.capabilities.scenes.queries import lock_run
+from longtake.capabilities.scenes.queue import ImageOrder, advance_run
+from longtake.db.dialects import SQLITE
 from longtake.errors import InsufficientCredits, NotFound, StateConflict
 from longtake.services.accounts.deletion import AccountDeletion
+from tests.crossing import meet
 from tests.engine.stage import finish
-from tests.generation.studio import CREDITS
+from tests.generation.studio import CREDITS, USER
 from tests.scenes.stage import MODEL, PRICE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from longtake import Transaction
     from tests.scenes.stage import SceneStudio
 
 
@@ -237,3 +245,31 @@ async def test_lists_show_the_newest_first(studio: SceneStudio) -> None:
     page = await studio.scenes.page("ada", None, 3)
     assert [one["id"] for one in page] == ids[:0:-1]
     assert [one["id"] for one in await studio.scenes.page("ada", page[-1]["id"], 3)] == ids[:1]
+
+
+async def test_a_run_that_is_advanced_while_it_is_cancelled_waits_in_one_order(
+    studio: SceneStudio, deadlocks: list[BaseException]
+) -> None:
+    """Advancing has locked the run and wants the balance, to which cancelling returns credits."""
+    if studio.database.dialect == SQLITE:
+        pytest.skip("SQLite has one writer at a time")
+    run_id = await studio.make(3)
+    await studio.advance(run_id)
+    [one, *_others] = await studio.images()
+    assert await studio.database.run(finish, studio.engine, one, Fail("NO_RESULT", "nothing"), studio.worker)
+    order = ImageOrder(studio.scenes.models.find(MODEL), 100, None)
+
+    async def advance(stand_still: Callable[[], None]) -> None:
+        def write(tx: Transaction) -> None:
+            lock_run(tx, USER, run_id)
+            stand_still()
+            advance_run(tx, studio.engine, USER, run_id, order, failed=True)
+
+        await studio.database.run(write)
+
+    await meet(studio.database, advance, lambda: studio.scenes.cancel(USER, run_id))
+    assert deadlocks == []
+    run = await studio.show(run_id)
+    assert (run["status"], run["total"]["queued"]) == ("cancelled", 0)
+    assert await studio.balance() == (CREDITS, 0)
+    assert await studio.audit() == []

@@ -11,6 +11,7 @@ from longtake.engine.claim_timer import LINGER_SECONDS
 from longtake.engine.claims import Claim
 from longtake.engine.outcomes import Retry, Snooze
 from longtake.engine.queue import PutBack
+from longtake.engine.settlement import split
 from longtake.engine.verdicts import judge, unsettled
 from longtake.redaction import redact_text
 
@@ -72,23 +73,17 @@ class Completer:
     async def exchange(
         self, verdicts: list[Verdict], queues: Sequence[QueueName], wanted: int, *, look: bool = False
     ) -> Claim:
-        """Commit the batch and claim; if an effect cannot be written, commit the verdicts one by one."""
+        """Commit the batch, in as many transactions as it needs, and claim in the last of them."""
+        *first, last = split(self._engine, verdicts)
         try:
-            claim = await self._engine.database.run(self._engine.exchange, verdicts, queues, self.worker, wanted, look)
+            for part in first:
+                await self._exchange(part, (), 0, look=False)
+            claim = await self._exchange(last, queues, wanted, look=look)
         except TRANSIENT:
             # Nothing was written, or we cannot know: the fence makes doing it again harmless.
-            self._waiting[:0] = verdicts
+            self._waiting[:0] = [verdict for verdict in verdicts if verdict.job.id in self._under_way]
             self._timer.flush_within(0.0)
             raise
-        except Exception:
-            if not verdicts:
-                raise
-            log.warning("a batch could not be settled; settling one by one", action="settle", exc_info=True)
-            for verdict in verdicts:
-                await self._settle_alone(verdict)
-            claim = Claim()
-        else:
-            self._written(verdicts)
         finally:
             for verdict in verdicts:
                 self._under_way.pop(verdict.job.id, None)
@@ -97,6 +92,26 @@ class Completer:
         if missed:
             self._timer.expect(min(missed))
         self._timer.free_lanes({verdict.job.lane for verdict in verdicts})
+        return claim
+
+    async def _exchange(
+        self, part: Sequence[Verdict], queues: Sequence[QueueName], wanted: int, *, look: bool
+    ) -> Claim:
+        """Commit a part and claim; if an effect cannot be written, commit the verdicts one by one."""
+        try:
+            claim = await self._engine.database.run(self._engine.exchange, part, queues, self.worker, wanted, look)
+            self._written(part)
+        except TRANSIENT:
+            raise
+        except Exception:
+            if not part:
+                raise
+            log.warning("a batch could not be settled; settling one by one", action="settle", exc_info=True)
+            for verdict in part:
+                await self._settle_alone(verdict)
+            claim = Claim()
+        for verdict in part:
+            self._under_way.pop(verdict.job.id, None)
         return claim
 
     def _written(self, verdicts: Sequence[Verdict]) -> None:

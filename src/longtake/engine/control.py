@@ -39,11 +39,18 @@ def cancel(tx: Transaction, job_id: str, reason: str = "cancelled") -> bool:
     return True
 
 
-def cancel_of_subject(tx: Transaction, subject: str, kinds: Sequence[str], reason: str) -> None:
-    """End every live job of these kinds that is about the subject, as ``cancel`` does."""
-    about = (jobs.c.subject == subject, jobs.c.kind.in_(kinds))
-    # In one order, so that two who cancel the same cannot deadlock.
-    for job_id in sorted(tx.execute(select(jobs.c.id).where(*about)).scalars()):
+def cancel_of_subjects(
+    tx: Transaction, subjects: Sequence[str], kinds: Sequence[str], reason: str, *, wait: bool = True
+) -> None:
+    """End every live job of these kinds that is about one of the subjects, as ``cancel`` does.
+
+    Call it before any other row is locked. A transaction that has locked rows which those jobs settle must not
+    ``wait`` for one that settles them: such a job is left alone, and its settle finds what this transaction wrote.
+    """
+    about = (jobs.c.subject.in_(subjects), jobs.c.kind.in_(kinds))
+    # In one order, so that two transactions that cancel or end the same jobs cannot deadlock.
+    locked = select(jobs.c.id).where(*about).order_by(jobs.c.id).with_for_update(skip_locked=not wait)
+    for job_id in tx.execute(locked).scalars().all():
         cancel(tx, job_id, reason)
 
 
@@ -51,11 +58,13 @@ def hurry(tx: Transaction, kind: str, keys: Sequence[str], *, untroubled: bool =
     """Make waiting jobs due now: there is reason to believe that looking is worth it. Returns how many there were.
 
     ``untroubled`` leaves those alone that wait because something went wrong: their wait has a reason of its own.
+    So are those that another transaction cancels at this moment.
     """
     waiting = [jobs.c.kind == kind, jobs.c.key.in_(keys), jobs.c.state == "ready", jobs.c.due_at > NOW]
     if untroubled:
         waiting.append(jobs.c.error.is_(None))
-    hurried = tx.execute(update(jobs).where(*waiting).values(due_at=NOW)).rowcount
+    free = select(jobs.c.id).where(*waiting).with_for_update(skip_locked=True)
+    hurried = tx.execute(update(jobs).where(jobs.c.id.in_(free)).values(due_at=NOW)).rowcount
     if hurried:
         tx.signal("jobs")
     return hurried

@@ -116,7 +116,8 @@ class Engine:
         if not requests:
             return []
         rows = [self._row(tx, request) for request in requests]
-        inserted = self.queue.insert(tx, rows)
+        # In order of their keys, so that two transactions that enqueue the same jobs cannot deadlock.
+        inserted = self.queue.insert(tx, sorted(rows, key=lambda row: (row.kind, row.key or "")))
         if inserted:
             tx.signal("jobs")
         if len(inserted) == len(rows):

@@ -104,6 +104,11 @@ def lock_lane(tx: Transaction, name: str) -> LaneView | None:
     return None if row is None or row.paused or row.age > STALE_SECONDS else _view(row)
 
 
+def lock_lanes(tx: Transaction) -> None:
+    """Lock all lanes in order of name: for a transaction that changes several, and does not know yet which."""
+    tx.execute(select(lanes.c.name).order_by(lanes.c.name).with_for_update()).all()
+
+
 def running_in(tx: Transaction, name: str) -> int:
     """Count the lane's running jobs. Under the lane's lock it can only be too high, never too low."""
     count = select(func.count()).select_from(jobs).where(jobs.c.state == "running", jobs.c.lane == name)

@@ -19,6 +19,7 @@ from longtake.db.dialects import NOW, POSTGRESQL, SQLITE, Identifier, later, sec
 from longtake.db.prepared import Prepared
 from longtake.engine.jobs import Job
 from longtake.engine.outcomes import Fail
+from longtake.engine.settlement import split
 from longtake.engine.tables import jobs, workers
 from longtake.engine.verdicts import judge_crash, unsettled
 
@@ -148,7 +149,7 @@ class Witness:
 def remove_dead_workers(tx: Transaction, dead: Sequence[WorkerState]) -> list[str]:
     """Remove workers that have not beaten since they were seen; return who is really gone."""
     gone = []
-    for one in dead:
+    for one in sorted(dead, key=lambda each: each.id):
         rows = tx.execute(delete(workers).where(workers.c.id == one.id, workers.c.beat == one.beat))
         if rows.rowcount == 1:
             gone.append(one.id)
@@ -156,7 +157,7 @@ def remove_dead_workers(tx: Transaction, dead: Sequence[WorkerState]) -> list[st
 
 
 def rescue(tx: Transaction, engine: Engine, only: str | None = None) -> int:
-    """Give the jobs of workers that are gone to others, or end those that crash again and again.
+    """Give the jobs of workers that are gone to others, or end those that crash again and again; some in each call.
 
     A job of a kind this process does not know may go back to the queue, but only one that knows it may end it.
     """
@@ -169,7 +170,7 @@ def rescue(tx: Transaction, engine: Engine, only: str | None = None) -> int:
         verdicts.append(verdict)
     if not verdicts:
         return 0
-    return len(engine.finish(tx, verdicts))
+    return len(engine.finish(tx, split(engine, verdicts)[0]))
 
 
 def orphans(tx: Transaction) -> list[str]:
@@ -198,7 +199,7 @@ def mark_alone(tx: Transaction, job: Job) -> bool:
 def return_jobs(tx: Transaction, leases: Sequence[tuple[str, str]]) -> None:
     """Put back, unspent, jobs that were leased to a worker that never heard of it."""
     back = {"state": "ready", "lease_token": None, "worker": None, "attempt": jobs.c.attempt - 1}
-    for job_id, token in leases:
+    for job_id, token in sorted(leases):
         tx.execute(update(jobs).where(jobs.c.id == job_id, jobs.c.lease_token == token).values(**back))
 
 

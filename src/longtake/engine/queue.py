@@ -80,7 +80,10 @@ class Queue(Protocol):
     """What both databases do, each in its own words. Every method is called inside a transaction."""
 
     def insert(self, tx: Transaction, rows: Sequence[NewJob]) -> set[str]:
-        """Insert what has no live twin (same kind and key); return the ids that went in."""
+        """Insert what has no live twin (same kind and key); return the ids that went in.
+
+        It waits for no transaction that claims, ends or puts back the twin, only for one that inserts the same key.
+        """
 
     def claim(
         self, tx: Transaction, queues: Sequence[QueueName], token: str, worker: str, limit: int, *, limited: bool
@@ -93,11 +96,14 @@ class Queue(Protocol):
     def heads(self, tx: Transaction) -> list[Head]:
         """Return the first waiting job of each queue there is, at the cost of one index probe a queue."""
 
-    def end(self, tx: Transaction, endings: Sequence[Ending]) -> set[str]:
-        """Move the jobs whose lease still holds to the history; return their ids."""
+    def end(self, tx: Transaction, endings: Sequence[Ending], returned: Sequence[PutBack] = ()) -> set[str]:
+        """Move the jobs whose lease still holds to the history; return their ids.
+
+        Rows are locked in order of id, with those that the same transaction is about to put back.
+        """
 
     def put_back(self, tx: Transaction, returned: Sequence[PutBack]) -> set[str]:
-        """Let the jobs whose lease still holds wait again; return their ids."""
+        """Let the jobs whose lease still holds wait again; return their ids. Rows are locked in order of id."""
 
 
 def queue_for(dialect: str) -> Queue:

@@ -24,6 +24,9 @@ SELECT id, kind, key, lane, priority, longtake_now() + make_interval(secs => del
 FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::text[], %s::smallint[], %s::float8[], %s::int[], %s::text[],
             %s::text[], %s::text[])
      AS new(id, kind, key, lane, priority, delay, max_attempts, args, subject, request_id)
+-- A live job with the same key is enough, also while another transaction ends it or puts it back: waiting for that one,
+-- which may wait for rows that we hold, could be a deadlock.
+WHERE (SELECT jobs.id FROM jobs WHERE jobs.kind = new.kind AND jobs.key = new.key) IS NULL
 ON CONFLICT (kind, key) WHERE key IS NOT NULL DO NOTHING
 RETURNING id
 """
@@ -71,12 +74,16 @@ SELECT head.lane, head.kind, head.priority,
 FROM head LEFT JOIN lanes ON lanes.name = head.lane LEFT JOIN job_kinds ON job_kinds.name = head.kind
 """
 
+# An UPDATE or DELETE of many rows locks them in any order: they are joined with rows that were locked in theirs.
 END = f"""
-WITH ending AS (
+WITH held AS (
+    SELECT id FROM jobs WHERE id = ANY(%s::uuid[]) ORDER BY id FOR UPDATE
+), ending AS (
     SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::text[], %s::text[], %s::text[])
         AS ending(id, token, state, outcome, error)
 ), gone AS (
-    DELETE FROM jobs USING ending WHERE jobs.id = ending.id AND jobs.lease_token = ending.token
+    DELETE FROM jobs USING ending JOIN held ON held.id = ending.id
+    WHERE jobs.id = ending.id AND jobs.lease_token = ending.token
     RETURNING jobs.*, ending.state AS end_state, ending.outcome AS outcome, ending.error::jsonb AS end_error
 ), remembered AS (
     INSERT INTO jobs_ended ({KEPT}, state, error) SELECT {KEPT}, end_state, end_error FROM gone
@@ -95,7 +102,9 @@ SELECT id FROM gone
 """
 
 PUT_BACK = """
-WITH given AS (
+WITH held AS (
+    SELECT id FROM jobs WHERE id = ANY(%s::uuid[]) ORDER BY id FOR UPDATE
+), given AS (
     SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::float8[], %s::int[], %s::int[], %s::int[], %s::bool[],
                          %s::bool[], %s::text[], %s::bool[], %s::text[], %s::text[])
         AS given(id, token, ran_by, delay, ran_attempt, attempt, crashes, snoozed, keep_memo, memo, keep_error, error,
@@ -109,7 +118,8 @@ WITH given AS (
         snoozes = jobs.snoozes + given.snoozed::int,
         memo = CASE WHEN given.keep_memo THEN jobs.memo ELSE given.memo::jsonb END,
         error = CASE WHEN given.keep_error THEN jobs.error ELSE given.error::jsonb END
-    FROM given WHERE jobs.id = given.id AND jobs.lease_token = given.token
+    FROM given JOIN held ON held.id = given.id
+    WHERE jobs.id = given.id AND jobs.lease_token = given.token
     RETURNING jobs.id, jobs.kind, jobs.max_attempts, jobs.started_at, given.ran_by, given.ran_attempt, given.outcome,
               given.error::jsonb AS error
 ), attempted AS (
@@ -156,10 +166,12 @@ class PostgresqlQueue:
         """Skip from queue to queue along the index."""
         return [Head(QueueName(*row[:3]), *row[3:]) for row in tx.sql(HEADS)]
 
-    def end(self, tx: Transaction, endings: Sequence[Ending]) -> set[str]:
-        """Delete, remember and tell in one statement."""
-        return {row[0] for row in tx.sql(END, arrays(endings))}
+    def end(self, tx: Transaction, endings: Sequence[Ending], returned: Sequence[PutBack] = ()) -> set[str]:
+        """Lock, delete, remember and tell in one statement."""
+        [ids] = arrays([one[:1] for one in (*endings, *returned)])
+        return {row[0] for row in tx.sql(END, [ids, *arrays(endings)])}
 
     def put_back(self, tx: Transaction, returned: Sequence[PutBack]) -> set[str]:
-        """Update, remember and tell in one statement."""
-        return {row[0] for row in tx.sql(PUT_BACK, arrays(returned))}
+        """Lock, update, remember and tell in one statement."""
+        ids, *columns = arrays(returned)
+        return {row[0] for row in tx.sql(PUT_BACK, [ids, ids, *columns])}

@@ -155,7 +155,7 @@ class SqliteQueue:
             last = (lane, kind, priority)
         return found
 
-    def end(self, tx: Transaction, endings: Sequence[Ending]) -> set[str]:
+    def end(self, tx: Transaction, endings: Sequence[Ending], _returned: Sequence[PutBack] = ()) -> set[str]:
         """Copy, remember, tell, and then delete."""
         held = self._held(tx, endings)
         ours = _json([(one.id, "", one.state, one.outcome, one.error) for one in endings if one.id in held])

@@ -102,7 +102,7 @@ def schedule_is_due(tx: Transaction) -> bool:
 
 def run_schedule(tx: Transaction, engine: Engine, name: str) -> Enqueued:
     """Enqueue a schedule's job now, besides its rhythm."""
-    row = tx.execute(select(schedules).where(schedules.c.name == name)).first()
+    row = tx.execute(select(schedules).where(schedules.c.name == name).with_for_update()).first()
     if row is None:
         raise _no_schedule(name)
     return _fire(tx, engine, Schedule(row.name, row.kind, row.args, row.every_seconds, row.cron), next_at=None)

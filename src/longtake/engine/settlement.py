@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from longtake.db.dialects import POSTGRESQL
 from longtake.engine.events import append_event
 from longtake.engine.kinds import Settlement
 from longtake.engine.lane_store import slow_lane
@@ -23,19 +24,39 @@ if TYPE_CHECKING:
 
 
 def finish(tx: Transaction, engine: Engine, verdicts: Sequence[Verdict]) -> set[str]:
-    """Apply a batch of verdicts; return the ids of the jobs that were still ours."""
+    """Apply a batch of verdicts; return the ids of the jobs that were still ours.
+
+    Rows are locked in one order: jobs by id, what settle functions lock, lanes by name, then the keys of new jobs.
+    """
     endings = [verdict.change for verdict in verdicts if isinstance(verdict.change, Ending)]
     returned = [verdict.change for verdict in verdicts if isinstance(verdict.change, PutBack)]
-    held = engine.queue.end(tx, endings) if endings else set()
+    held = engine.queue.end(tx, endings, returned) if endings else set()
     if returned:
         held |= engine.queue.put_back(tx, returned)
     ours = [verdict for verdict in verdicts if verdict.job.id in held]
     _settle(tx, engine, ours)
+    _slow_lanes(tx, ours)
     follow_ups = [request for verdict in ours if verdict.outcome for request in verdict.outcome.then]
     if follow_ups:
         engine.enqueue_many(tx, follow_ups)
-    _slow_lanes(tx, ours)
     return held
+
+
+def split(engine: Engine, verdicts: Sequence[Verdict]) -> list[list[Verdict]]:
+    """Return the verdicts in parts, one for each transaction.
+
+    On PostgreSQL a transaction settles jobs of one kind: what the settle functions of two kinds lock, one after the
+    other, another worker could lock crosswise. SQLite has one writer at a time.
+    """
+    parts: dict[str, list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        kind = engine.kinds.get(verdict.job.kind)
+        settles = verdict.outcome is not None and kind is not None and kind.settle is not None
+        parts[verdict.job.kind if settles and engine.database.dialect == POSTGRESQL else ""].append(verdict)
+    # Jobs that have nothing to settle go along with any others.
+    rest = parts.pop("", [])
+    first, *others = list(parts.values()) or [[]]
+    return [rest + first, *others]
 
 
 def _settle(tx: Transaction, engine: Engine, verdicts: Sequence[Verdict]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import islice
 
 from sqlalchemy import or_, select
 
@@ -17,7 +18,7 @@ from longtake.capabilities.catalogue.new_titles import FIRST_YEAR, LAST_YEAR, NA
 from longtake.capabilities.catalogue.poster_urls import is_local
 from longtake.capabilities.catalogue.tables import CALENDAR, SUBJECT, titles
 from longtake.capabilities.catalogue.title_errors import clear_error, record_error
-from longtake.capabilities.catalogue.titles import request_sync, write_titles
+from longtake.capabilities.catalogue.titles import WrittenTitle, request_sync, write_titles
 from longtake.db import Transaction
 from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
@@ -72,27 +73,33 @@ class Calendar:
         return subject if isinstance(subject, Outcome) else Done(data=[subject])
 
     def settle(self, tx: Transaction, engine: Engine, settlements: Sequence[Settlement]) -> None:
-        """Write titles, and errors at titles."""
+        """Write titles, and errors at titles: all titles at once, so that their rows are locked in one order."""
+        answers = [(one.job, one.outcome.data) for one in settlements if isinstance(one.outcome.data, list)]
+        new = [title_of(subject) for _job, subjects in answers for subject in subjects]
+        request_id = next((job.request_id for job, _subjects in answers), None)
+        about = [str(one.job.key) for one in settlements if one.job.kind == SUBJECT]
+        written = iter(
+            write_titles(tx, engine, self._context.hosts, new, only_missing=True, also=about, request_id=request_id)
+        )
+        for job, subjects in answers:
+            _finish(tx, engine, job, list(islice(written, len(subjects))))
         for one in settlements:
             match one.outcome:
-                case Done(data=list() as subjects):
-                    self._write(tx, engine, one.job, subjects)
                 case Snooze(data=Trouble() as trouble):
                     _record(tx, one.job, trouble.code, trouble.message)
                     act_on_trouble(tx, self._bangumi, trouble)
                 case Fail(code=code, message=message):
                     _record(tx, one.job, code, message)
 
-    def _write(self, tx: Transaction, engine: Engine, job: Job, subjects: Sequence[Subject]) -> None:
-        new = [title_of(subject) for subject in subjects]
-        written = write_titles(tx, engine, self._context.hosts, new, only_missing=True, request_id=job.request_id)
-        if job.kind == SUBJECT:
-            clear_error(tx, titles.c.id == job.key, "bangumi")
-        if job.kind == CALENDAR:
-            # Even without a new title: a refresh also syncs everything else that is due.
-            request_sync(tx, engine, job.request_id)
-            created = sum(one.result == "created" for one in written)
-            append_event(tx, "catalogue.calendar", subject=job.id, data={"titles": len(written), "created": created})
+
+def _finish(tx: Transaction, engine: Engine, job: Job, written: Sequence[WrittenTitle]) -> None:
+    if job.kind == SUBJECT:
+        clear_error(tx, titles.c.id == job.key, "bangumi")
+    if job.kind == CALENDAR:
+        # Even without a new title: a refresh also syncs everything else that is due.
+        request_sync(tx, engine, job.request_id)
+        created = sum(one.result == "created" for one in written)
+        append_event(tx, "catalogue.calendar", subject=job.id, data={"titles": len(written), "created": created})
 
 
 def _record(tx: Transaction, job: Job, code: str, message: str) -> None:

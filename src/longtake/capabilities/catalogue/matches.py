@@ -15,7 +15,7 @@ from longtake.capabilities.catalogue.title_errors import cleared_error
 from longtake.capabilities.catalogue.titles import request_sync
 from longtake.db.dialects import NOW, SQLITE, Identifier, Json, later
 from longtake.db.prepared import ForMany, Given
-from longtake.engine.control import cancel_of_subject
+from longtake.engine.control import cancel_of_subjects
 
 if TYPE_CHECKING:
     from longtake.db import Transaction
@@ -38,7 +38,7 @@ def write_doubtful(tx: Transaction, doubtful: Mapping[str, Sequence[Candidate]])
 def choose_show(tx: Transaction, title_id: str, tmdb_id: int | None) -> Row[Any]:
     """Write a person's choice, which nothing overwrites; None means that TMDB does not have the title."""
     get_title(tx, title_id)
-    cancel_of_subject(tx, title_id, (SEARCH,), "a person chose the show")
+    cancel_of_subjects(tx, [title_id], [SEARCH], "a person chose the show")
     chosen = {"tmdb_id": tmdb_id, "tmdb_found_by": "person", "tmdb_candidates": None, "tmdb_due_at": None}
     _change(tx, title_id, **chosen, **cleared_error("tmdb"))
     return get_title(tx, title_id)

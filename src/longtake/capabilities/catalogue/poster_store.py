@@ -2,8 +2,7 @@
 
 A transaction that writes titles with posters, stores posters or removes them locks the posters first, all at once, in
 order of hash, and the titles after them, in order of id. So each transaction sees what the one before it wrote, and two
-of them do not deadlock. Two settlements of several kinds may still cross; then one of them runs again. SQLite has one
-writer at a time and needs no locks, so the statements leave them out there.
+of them do not deadlock. SQLite has one writer at a time and needs no locks, so the statements leave them out there.
 """
 
 from __future__ import annotations
@@ -17,12 +16,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.adapters.storage.media_type import GIF, JPEG, PNG, WEBP
 from longtake.capabilities.catalogue.poster_urls import HASH_CHARACTERS, LOCAL_PREFIX
-from longtake.capabilities.catalogue.tables import POSTER, posters, titles
+from longtake.capabilities.catalogue.tables import posters, titles
 from longtake.capabilities.catalogue.title_errors import clear_error, cleared_error, record_error
 from longtake.db.dialects import NOW, SQLITE, later
 from longtake.db.prepared import ForMany, Given
-from longtake.engine.control import cancel
-from longtake.engine.tables import jobs
 
 if TYPE_CHECKING:
     from longtake.db import Transaction
@@ -118,17 +115,6 @@ def create_posters(tx: Transaction, urls: Mapping[str, str], also: Iterable[str]
         # A row that existed may be deleted before we have its lock; then it is created again.
         if urls.keys() <= found.keys():
             return found
-
-
-def cancel_downloads(tx: Transaction, names: Sequence[str]) -> None:
-    """Cancel the downloads of posters that are locked and about to be deleted.
-
-    A download that is being settled waits for our lock, so waiting for it would deadlock. It finds nothing to write.
-    """
-    about = (jobs.c.kind == POSTER, jobs.c.subject.in_(names))
-    free = select(jobs.c.id).where(*about).order_by(jobs.c.id).with_for_update(skip_locked=True)
-    for job_id in tx.execute(free).scalars().all():
-        cancel(tx, job_id, "its poster is no longer used")
 
 
 # -- downloads -------------------------------------------------------------------------------------------------------

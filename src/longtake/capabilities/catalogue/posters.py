@@ -106,6 +106,7 @@ def request_downloads(
     columns = create_poster_rows(tx, hosts, good, before)
     lock_titles(tx, found)
     results: list[DownloadResult] = []
+    missing: set[str] = set()
     for (title_id, _url), one in zip(wanted, checked, strict=True):
         if not isinstance(one, NewTitle):
             results.append(DownloadResult(title_id, refused=one))
@@ -113,15 +114,21 @@ def request_downloads(
         picture = poster_columns_of(one, columns)
         new = {**picture, **cleared_error("poster"), "updated_at": NOW}
         tx.execute(update(titles).where(titles.c.id == title_id).values(new))
-        missing = not is_local(str(picture["poster_url"]))
-        if missing:
-            job = {"key": picture["poster_hash"], "subject": picture["poster_hash"], "request_id": request_id}
-            tx.execute(update(posters).where(posters.c.hash == picture["poster_hash"]).values(due_at=NOW))
-            engine.enqueue_many(tx, [JobRequest(POSTER, priority=Priority.HIGH, **job)])
-            hurry(tx, POSTER, [picture["poster_hash"]])
-        results.append(DownloadResult(title_id, queued=missing))
+        queued = not is_local(str(picture["poster_url"]))
+        if queued:
+            missing.add(picture["poster_hash"])
+        results.append(DownloadResult(title_id, queued=queued))
     remove_unused_posters(tx, engine, before)
+    _queue_downloads(tx, engine, sorted(missing), request_id)
     return results
+
+
+def _queue_downloads(tx: Transaction, engine: Engine, names: Sequence[str], request_id: str | None) -> None:
+    """Queue downloads of posters that are locked. One that runs is enough: it writes its outcome after this commit."""
+    tx.execute(update(posters).where(posters.c.hash.in_(names)).values(due_at=NOW))
+    new = [JobRequest(POSTER, key=name, subject=name, priority=Priority.HIGH, request_id=request_id) for name in names]
+    engine.enqueue_many(tx, new)
+    hurry(tx, POSTER, names)
 
 
 def _check(title_id: str, url: str, exists: bool) -> NewTitle | LongtakeError:  # noqa: FBT001

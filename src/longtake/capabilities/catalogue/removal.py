@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from sqlalchemy import ColumnElement, delete, or_, select
 
 from longtake.adapters.storage.keys import poster_key
-from longtake.capabilities.catalogue.poster_store import cancel_downloads, files_of, lock_posters
+from longtake.capabilities.catalogue.poster_store import files_of, lock_posters
 from longtake.capabilities.catalogue.queries import no_title
-from longtake.capabilities.catalogue.tables import REMOVE, SEARCH, SUBJECT, posters, titles
-from longtake.engine.control import cancel_of_subject
+from longtake.capabilities.catalogue.tables import POSTER, REMOVE, SEARCH, SUBJECT, posters, titles
+from longtake.engine.control import cancel_of_subjects
 from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import Exponential, JobKind
 from longtake.engine.outcomes import Done, Outcome, Retry
@@ -29,7 +29,7 @@ MOST_ATTEMPTS = 10_000
 
 def remove_title(tx: Transaction, engine: Engine, title_id: str) -> None:
     """Remove a title, and its poster if no other title has it."""
-    cancel_of_subject(tx, title_id, (SEARCH, SUBJECT), "its title was deleted")
+    cancel_of_subjects(tx, [title_id], (SEARCH, SUBJECT), "its title was deleted")
     # Posters come before titles in the order of locks.
     lock_posters(tx, posters_of(tx, titles.c.id == title_id))
     gone = tx.execute(
@@ -50,7 +50,8 @@ def remove_unused_posters(tx: Transaction, engine: Engine, names: Iterable[str])
     unused = sorted(found.keys() - posters_of(tx, titles.c.poster_hash.in_(found)))
     if not unused:
         return
-    cancel_downloads(tx, unused)
+    # A download that is settled at this moment waits for our locks, and finds nothing to write.
+    cancel_of_subjects(tx, unused, [POSTER], "its poster is no longer used", wait=False)
     tx.execute(delete(posters).where(posters.c.hash.in_(unused)))
     for name in unused:
         row = found[name]

@@ -183,7 +183,7 @@ def _refresh(tx: Transaction, engine: Engine, request_id: str | None) -> str:
 
 
 def _pause_kinds(tx: Transaction, paused: bool) -> None:  # noqa: FBT001 - Database.run passes positions only
-    for kind in KINDS:
+    for kind in sorted(KINDS):
         pause_kind(tx, kind, paused=paused)
     if not paused:
         tx.signal("jobs")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import Row, select, update
+from sqlalchemy import Boolean, Row, bindparam, case, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.capabilities.catalogue.new_titles import NAMES, NewTitle, merge
@@ -44,18 +44,23 @@ def write_titles(
     new: Sequence[NewTitle],
     *,
     only_missing: bool = False,
+    also: Iterable[str] = (),
     request_id: str | None = None,
 ) -> list[WrittenTitle]:
-    """Write titles, and queue the jobs they need. With ``only_missing``, fields that a title already has stay."""
+    """Write titles, and queue the jobs they need. With ``only_missing``, fields that a title already has stay.
+
+    ``also`` are the ids of other titles that the caller writes afterwards: all are locked together.
+    """
     wanted: dict[str, NewTitle] = {}
     for one in new:
         wanted[one.identity] = merge(wanted[one.identity], one) if one.identity in wanted else one
     before = posters_of(tx, titles.c.identity.in_(wanted))
     pictures = create_poster_rows(tx, hosts, wanted.values(), before)
     created = _insert(tx, wanted.values(), pictures)
-    existing = select(titles).where(titles.c.identity.in_(wanted.keys() - created.keys())).with_for_update()
+    written = or_(titles.c.identity.in_(wanted.keys() - created.keys()), titles.c.id.in_(list(also)))
     # Locked in order of id, so that two transactions with the same titles cannot deadlock.
-    found = {row.identity: row for row in tx.execute(existing.order_by(titles.c.id))}
+    locked = tx.execute(select(titles).where(written).order_by(titles.c.id).with_for_update())
+    found = {row.identity: row for row in locked if row.identity in wanted and row.identity not in created}
     changed = {identity: _change(row, wanted[identity], pictures, only_missing) for identity, row in found.items()}
     for identity, change in changed.items():
         if change:
@@ -72,14 +77,16 @@ def write_titles(
 def request_sync(tx: Transaction, engine: Engine, request_id: str | None = None) -> str:
     """Queue a sync that sees what this transaction writes, and return its job id.
 
-    A waiting sync that is about to end may not see it. So its row is locked: it ends after this commit, or is gone.
+    A sync that ends before this commit may not see it. So its row is locked: a waiting one begins after this commit,
+    and a running one ends after it. One that another transaction claims or ends at this moment is not waited for: that
+    one may wait for titles that we hold. A second sync then follows it.
     """
-    while True:
-        job = engine.enqueue(tx, SYNC, key=SYNC_KEY, request_id=request_id)
-        if job.created:
-            return job.id
-        if tx.execute(update(jobs).where(jobs.c.id == job.id).values(due_at=jobs.c.due_at)).rowcount:
-            return job.id
+    job = engine.enqueue(tx, SYNC, key=SYNC_KEY, request_id=request_id)
+    # Shared, so that those who write titles at the same time do not wait for each other.
+    ours = select(jobs.c.id).where(jobs.c.id == job.id).with_for_update(read=True, skip_locked=True)
+    if job.created or tx.execute(ours).first() is not None:
+        return job.id
+    return engine.enqueue(tx, SYNC, request_id=request_id).id
 
 
 def create_poster_rows(
@@ -127,19 +134,18 @@ def _insert(tx: Transaction, new: Iterable[NewTitle], pictures: Mapping[str, dic
             **poster_columns_of(one, pictures),
             "tmdb_id": one.tmdb_id,
             "tmdb_found_by": "import" if one.tmdb_id else None,
+            "due": bool(one.title_japanese) and not one.tmdb_id,
         }
         for one in sorted(new, key=lambda each: each.identity)
     ]
     insert = (sqlite if tx.dialect == SQLITE else postgresql).insert(titles)
-    created: dict[str, str] = {}
+    if not rows:
+        return {}
     # Only titles that can be looked up are due.
-    for due in (True, False):
-        part = [row for row in rows if _can_be_looked_up(row) is due]
-        if part:
-            given = insert.values(created_at=NOW, updated_at=NOW, tmdb_due_at=NOW if due else None)
-            statement = given.on_conflict_do_nothing().returning(titles.c.id, titles.c.identity)
-            created |= {row.identity: str(row.id) for row in tx.execute(statement, part)}
-    return created
+    due_at = case((bindparam("due", type_=Boolean), NOW))
+    given = insert.values(created_at=NOW, updated_at=NOW, tmdb_due_at=due_at)
+    statement = given.on_conflict_do_nothing().returning(titles.c.id, titles.c.identity)
+    return {row.identity: str(row.id) for row in tx.execute(statement, rows)}
 
 
 def _can_be_looked_up(row: Mapping[str, Any]) -> bool:

@@ -10,15 +10,14 @@ from longtake.capabilities.generation.removal import PAGE, remove_tasks
 from longtake.capabilities.generation.tables import IS_UNFINISHED, TASK_KINDS, tasks
 from longtake.capabilities.generation.tasks import Unsuccessful, end_tasks
 from longtake.db import Transaction
-from longtake.engine.control import cancel_of_subject
+from longtake.engine.control import cancel_of_subjects
 from longtake.engine.engine import Engine
 
 
 def end_tasks_of(tx: Transaction, _engine: Engine, user_id: str, before: datetime) -> bool:
     """Cancel unfinished tasks, as the user could: their credits are released before the tasks are removed."""
     found = _page(tx, user_id, before, IS_UNFINISHED)
-    for task_id in found:
-        cancel_of_subject(tx, task_id, TASK_KINDS, "its user has deleted the account")
+    cancel_of_subjects(tx, found, TASK_KINDS, "its user has deleted the account")
     end_tasks(
         tx,
         unsuccessful=[

@@ -10,11 +10,12 @@ from sqlalchemy import select
 from longtake.adapters.providers.provider import Provider
 from longtake.capabilities.generation.lost_submits import enqueue_attach
 from longtake.capabilities.generation.submissions import record_report
-from longtake.capabilities.generation.tables import POLL, tasks
+from longtake.capabilities.generation.tables import POLL, TASK_KINDS, tasks
 from longtake.db import Transaction
 from longtake.db.dialects import seconds_until
 from longtake.engine.control import look_again
 from longtake.engine.engine import Engine
+from longtake.engine.tables import jobs
 
 log = structlog.get_logger(__name__)
 
@@ -36,8 +37,11 @@ def take_hint(tx: Transaction, engine: Engine, provider: Provider, task_id: str,
     row = tx.execute(find).first()
     if row is not None and row.provider_task_id is None:
         # The acceptance may be about to be written to this row. One transaction waits for the other: either the row
-        # has the id after the wait, or the transaction that writes it finds the report and polls at once.
-        row = tx.execute(find.with_for_update()).first()
+        # has the id after the wait, or the transaction that writes it finds the report and polls at once. They meet at
+        # the task's jobs, which come before its row in the order of locks.
+        of_task = (jobs.c.subject == task_id, jobs.c.kind.in_(TASK_KINDS))
+        tx.execute(select(jobs.c.id).where(*of_task).order_by(jobs.c.id).with_for_update()).all()
+        row = tx.execute(find).first()
     if row is None or row.status not in {"pending", "running"}:
         return "ended"
     if row.provider_task_id is not None:

@@ -18,7 +18,7 @@ from longtake.capabilities.generation.tables import IS_UNFINISHED, POLL, SUBMIT,
 from longtake.capabilities.generation.tasks import Unsuccessful, end_tasks
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, seconds_until
-from longtake.engine.control import cancel_of_subject, hurry
+from longtake.engine.control import cancel_of_subjects, hurry
 from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import JobKind
 from longtake.engine.outcomes import Done, Outcome
@@ -73,8 +73,8 @@ def end_overdue(tx: Transaction) -> int:
     # Read again now that their jobs are locked: a submit may just have been accepted, with a new deadline.
     rows = tx.execute(_columns().where(*_overdue(), tasks.c.id.in_(free)).order_by(tasks.c.id).with_for_update()).all()
     given_up = [row for row in rows if _is_over(row, submitting)]
-    for row in given_up:
-        cancel_of_subject(tx, row.id, TASK_KINDS, "past its deadline")
+    # A search for a lost submit may have begun since; it finds that its task has ended.
+    cancel_of_subjects(tx, [row.id for row in given_up], TASK_KINDS, "past its deadline", wait=False)
     ended = end_tasks(tx, unsuccessful=[_ending(row) for row in given_up])
     # Tasks that have just ended have no poll any more.
     hurry(tx, POLL, [row.id for row in rows if row.status == "running"])

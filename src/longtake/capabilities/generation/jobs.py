@@ -111,8 +111,9 @@ class Tally:
 def _write_troubles(tx: Transaction, provider: Provider, troubles: Mapping[str, Trouble]) -> None:
     """Write what keeps tasks waiting; pause lanes and raise alerts for trouble that does not pass by itself."""
     _write_changed(tx, troubles)
-    for one in {(one.code, one.pause, one.alert): one for one in troubles.values()}.values():
-        act_on_trouble(tx, provider, one)
+    different = {(one.code, str(one.pause), one.alert): one for one in troubles.values()}
+    for which in sorted(different):
+        act_on_trouble(tx, provider, different[which])
 
 
 def _write_changed(tx: Transaction, troubles: Mapping[str, Trouble]) -> None:

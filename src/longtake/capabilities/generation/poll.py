@@ -98,16 +98,19 @@ class PollHandler:
 
     def settle(self, tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         """Write outcomes to the tasks; polls that changed nothing share one statement."""
-        tally, progress = Tally(), dict[str, float | None]()
+        tally, progress, unknown = Tally(), dict[str, float | None](), dict[str, str]()
         for one in settlements:
             task_id, provider = str(one.job.key), one.job.args["provider"]
             if tally.add(task_id, provider, one.outcome):
                 continue
             match one.outcome.data:
                 case StillRunning(unknown_state=str() as word):
-                    _alert_about_state(tx, provider, word)
+                    unknown[provider] = word
                 case StillRunning(progress=value) if value is not None or one.job.memo:
                     progress[task_id] = value
+        # Before any row of a task: no other settle raises these alerts.
+        for provider, word in sorted(unknown.items()):
+            _alert_about_state(tx, provider, word)
         unfinished = _count_polls(tx, [str(one.job.key) for one in settlements])
         _stop_polls(tx, [one for one in settlements if one.job.key not in unfinished])
         tally.write(tx, self._context.providers)

@@ -209,10 +209,9 @@ class SubmitHandler:
     def settle(self, tx: Transaction, engine: Engine, settlements: Sequence[Settlement]) -> None:
         """Write outcomes to the tasks."""
         context, tally = self._context, Tally()
+        _alert_about_reused_ids(tx, settlements)
         for one in sorted(settlements, key=lambda settlement: str(settlement.job.key)):
             task_id, name = str(one.job.key), one.job.args["provider"]
-            if isinstance(one.outcome, Fail) and one.outcome.code == ID_REUSED:
-                _alert_about_reused_id(tx, task_id, name)
             if tally.add(task_id, name, one.outcome):
                 continue
             match one.outcome.data:
@@ -223,7 +222,16 @@ class SubmitHandler:
         tally.write(tx, context.providers)
 
 
-def _alert_about_reused_id(tx: Transaction, task_id: str, provider: str) -> None:
-    """Alert operators that a provider mixes tasks up: one of the two would have got the other's result."""
-    message = f"{provider} gave the task {task_id} the remote id of another task. It was failed and not charged."
-    raise_alert(tx, Severity.CRITICAL, "PROVIDER_ID_REUSED", message, subject=provider)
+def _alert_about_reused_ids(tx: Transaction, settlements: Sequence[Settlement]) -> None:
+    """Alert operators to providers that mix tasks up: one of the two would have got the other's result.
+
+    Called before any row of a task is locked: no other settle raises these alerts.
+    """
+    mixed_up = {
+        str(one.job.args["provider"]): one.job.key
+        for one in settlements
+        if isinstance(one.outcome, Fail) and one.outcome.code == ID_REUSED
+    }
+    for provider, task_id in sorted(mixed_up.items()):
+        message = f"{provider} gave the task {task_id} the remote id of another task. It was failed and not charged."
+        raise_alert(tx, Severity.CRITICAL, "PROVIDER_ID_REUSED", message, subject=provider)

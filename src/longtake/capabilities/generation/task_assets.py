@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from sqlalchemy import select
@@ -48,8 +48,8 @@ class TaskAssets(AssetOwner):
         url = answer.files[asset.position].url
         return FreshSource(url, provider.download_headers(url), answer.expires_in)
 
-    def lost(self, tx: Transaction, asset: OwnedAsset) -> None:
-        refund_lost(tx, asset)
+    def lost(self, tx: Transaction, assets: Sequence[OwnedAsset]) -> None:
+        refund_lost(tx, assets)
 
     def require_unused(self, tx: Transaction, user_id: str, asset_id: str) -> None:
         require_unused(tx, user_id, asset_id)

@@ -33,7 +33,7 @@ from longtake.clock import iso_timestamp, new_id
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, Identifier, later
 from longtake.db.prepared import Prepared
-from longtake.engine.control import cancel_of_subject
+from longtake.engine.control import cancel_of_subjects
 from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.engine.jobs import JobRequest
@@ -349,7 +349,7 @@ def cancel_task(tx: Transaction, user_id: str, task_id: str) -> Task:
         return task
     if task.unfinished:
         # The job before the task, in the order of workers: else the two could deadlock.
-        cancel_of_subject(tx, task_id, TASK_KINDS, "cancelled by its user")
+        cancel_of_subjects(tx, [task_id], TASK_KINDS, "cancelled by its user")
         cancelled = Unsuccessful(task_id, "cancelled", "CANCELLED", "Cancelled by its user.")
         ended = end_tasks(tx, unsuccessful=[cancelled])
         if ended:
@@ -360,20 +360,19 @@ def cancel_task(tx: Transaction, user_id: str, task_id: str) -> Task:
     raise StateConflict(message, task_status=task.status)
 
 
-def refund_lost(tx: Transaction, asset: OwnedAsset) -> None:
-    """Give the task's price back, once, when the last of its results is lost; it stays completed."""
-    if asset.task_id is None or asset.role != "result":
-        return
-    task = tx.execute(select(tasks).where(tasks.c.id == asset.task_id).with_for_update()).first()
-    if task is None or not task.price:
-        return
-    left = (assets.c.task_id == asset.task_id, assets.c.role == "result", assets.c.mirror_state.not_in(LOST))
-    if tx.execute(select(assets.c.id).where(*left, assets.c.id != asset.id).limit(1)).first() is not None:
-        return
-    try:
-        refund(tx, task_id=asset.task_id, made_by="longtake", reason="No copy of the result could be had.")
-    except StateConflict:
-        # Refunded already, by an operator or after an earlier loss.
-        return
-    data = {"status": task.status, "credits": "refunded"}
-    append_event(tx, "task.refunded", subject=asset.task_id, user_id=task.user_id, data=data)
+def refund_lost(tx: Transaction, lost: Sequence[OwnedAsset]) -> None:
+    """Give the price of tasks back, once, when the last of their results is lost; they stay completed."""
+    of_tasks = {asset.task_id for asset in lost if asset.task_id is not None and asset.role == "result"}
+    paid = select(tasks).where(tasks.c.id.in_(sorted(of_tasks)), tasks.c.price > 0).order_by(tasks.c.id)
+    # Balances are locked in order of user.
+    for task in sorted(tx.execute(paid.with_for_update()), key=lambda row: row.user_id):
+        left = (assets.c.task_id == task.id, assets.c.role == "result", assets.c.mirror_state.not_in(LOST))
+        if tx.execute(select(assets.c.id).where(*left).limit(1)).first() is not None:
+            continue
+        try:
+            refund(tx, task_id=task.id, made_by="longtake", reason="No copy of the result could be had.")
+        except StateConflict:
+            # Refunded already, by an operator or after an earlier loss.
+            continue
+        data = {"status": task.status, "credits": "refunded"}
+        append_event(tx, "task.refunded", subject=task.id, user_id=task.user_id, data=data)

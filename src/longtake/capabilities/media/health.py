@@ -103,13 +103,15 @@ def fix_stuck(tx: Transaction) -> list[str]:
     """
     view = stuck_videos.c
     lost = select(view.id).where(view.job_state.is_(None)).order_by(view.stuck_since, view.id).limit(MOST_STUCK)
-    # Checked again in the UPDATE: of two concurrent fixes the second finds nothing.
+    # Checked again with the lock: of two concurrent fixes the second finds nothing.
     since = func.coalesce(assets.c.mirror_tried_at, assets.c.completed_at, assets.c.created_at)
     still = (assets.c.id.in_(list(tx.execute(lost).scalars())), since < later(-STUCK_SECONDS))
+    free = select(assets.c.id).where(*still).order_by(assets.c.id).with_for_update(skip_locked=True)
     before, after = map(literal, STUCK_ERROR.split("%s"))
     reason = before + assets.c.mirror_state + after
     changed = {"mirror_attempts": assets.c.mirror_attempts + 1, "mirror_tried_at": NOW, "mirror_error": reason}
-    fixed = tx.execute(update(assets).where(*still).values(**changed, force=True).returning(assets.c.id)).scalars()
+    fix = update(assets).where(assets.c.id.in_(free)).values(**changed, force=True)
+    fixed = tx.execute(fix.returning(assets.c.id)).scalars()
     tx.signal("jobs")
     return sorted(fixed)
 

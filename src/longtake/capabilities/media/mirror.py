@@ -37,7 +37,7 @@ from longtake.engine.kinds import JobKind, Settlement, Steps
 from longtake.engine.lanes import Lane
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Retry, Snooze
 from longtake.errors import LeaseLost, LongtakeError, SourceGone, SourceUnknown
-from longtake.services.assets import MIRROR
+from longtake.services.assets import MIRROR, Asset
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +57,7 @@ TIME_LIMIT = 2 * LATER_TRY_SECONDS + 40.0
 
 
 class Mirror:
-    """Copies results and imports. Their ``owner`` learns once of each that can no longer be copied."""
+    """Copies results and imports. Their ``owner`` learns of those that can no longer be copied."""
 
     def __init__(
         self,
@@ -149,13 +149,19 @@ class Mirror:
 
     def settle(self, tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         """Write the results of the tries, sorted by asset so that two workers cannot deadlock."""
+        lost: list[Asset] = []
         for one in sorted(settlements, key=lambda settlement: str(settlement.job.args["asset"])):
             report = one.outcome.data if isinstance(one.outcome.data, MirrorReport) else None
             if report is not None and report.fresh is not None:
                 note_fresh_source(tx, report.asset.id, report.fresh)
-            self._settle_one(tx, one.job, one.outcome, report)
+            if self._settle_one(tx, one.job, one.outcome, report) and report is not None:
+                lost.append(report.asset)
+        # Tasks and balances after all assets, in the order of locks.
+        if lost:
+            self._owner.lost(tx, lost)
 
-    def _settle_one(self, tx: Transaction, job: Job, outcome: Outcome, report: MirrorReport | None) -> None:
+    def _settle_one(self, tx: Transaction, job: Job, outcome: Outcome, report: MirrorReport | None) -> bool:
+        """Write one result; return whether the file is lost."""
         asset_id: str = job.args["asset"]
         match outcome:
             case Done():
@@ -169,18 +175,23 @@ class Mirror:
                 if failed and needs_alert(role, job.args.get("failures", 0) + runs(job)):
                     alert_not_saved(tx, asset_id, error)
             case Fail(code=code, message=message):
-                self._settle_end(tx, asset_id, f"{code}: {message}", report)
+                return _settle_end(tx, asset_id, f"{code}: {message}", report)
             case Cancelled(reason=reason):
                 note_failure(tx, asset_id, f"CANCELLED: {reason}", state="failed")
+        return False
 
-    def _settle_end(self, tx: Transaction, asset_id: str, error: str, report: MirrorReport | None) -> None:
-        """Write that the mirror is given up. Without a report only the engine saw the end (its workers died)."""
-        state = report.given_up if report is not None and report.given_up else "failed"
-        counted = report is not None and report.counted
-        if not note_failure(tx, asset_id, error, state=state, counted=counted):
-            return
-        alert_not_saved(tx, asset_id, error)
-        if report is not None and report.given_up:
-            announce_given_up(tx, report.asset, state)
-            if report.asset.key is None:
-                self._owner.lost(tx, report.asset)
+
+def _settle_end(tx: Transaction, asset_id: str, error: str, report: MirrorReport | None) -> bool:
+    """Write that the mirror is given up; return whether the file is lost.
+
+    Without a report only the engine saw the end (its workers died).
+    """
+    state = report.given_up if report is not None and report.given_up else "failed"
+    counted = report is not None and report.counted
+    if not note_failure(tx, asset_id, error, state=state, counted=counted):
+        return False
+    alert_not_saved(tx, asset_id, error)
+    if report is None or not report.given_up:
+        return False
+    announce_given_up(tx, report.asset, state)
+    return report.asset.key is None

@@ -27,9 +27,9 @@ class AssetOwners(AssetOwner):
                 return source
         return None
 
-    def lost(self, tx: Transaction, asset: OwnedAsset) -> None:
+    def lost(self, tx: Transaction, assets: Sequence[OwnedAsset]) -> None:
         for one in self._owners():
-            one.lost(tx, asset)
+            one.lost(tx, assets)
 
     def require_unused(self, tx: Transaction, user_id: str, asset_id: str) -> None:
         for one in self._owners():

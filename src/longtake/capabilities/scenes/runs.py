@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import Text, cast, delete, exists, insert, select, update
 
 from longtake.capabilities.scenes.endings import EndedImage, end_images, image_message
 from longtake.capabilities.scenes.models import SceneModel, SceneModels
@@ -16,17 +16,16 @@ from longtake.capabilities.scenes.tables import IMAGE, IS_LIVE, image_jobs, scen
 from longtake.clock import new_id
 from longtake.db import Transaction
 from longtake.db.dialects import NOW
-from longtake.engine.control import cancel_of_subject
+from longtake.engine.control import cancel_of_subjects
 from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
+from longtake.engine.tables import jobs
 from longtake.errors import InvalidPrompt, InvalidSceneCount, StateConflict
 from longtake.plain_text import check_plain_text
 from longtake.services.assets.store import remove_assets
 
 COUNTS = (3, 5, 7, 10)
 TITLE_LIMIT = 200
-#: The most runs of a deleted account that one transaction removes.
-PAGE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,23 +95,25 @@ def create_run(tx: Transaction, new: NewRun) -> None:
 
 
 def cancel_run(tx: Transaction, user_id: str, run_id: str) -> Run:
-    """Cancel the run and its live image jobs. Cancelling again changes nothing; finished images stay."""
+    """Cancel the run and its live image jobs; finished images stay.
+
+    Images that were queued while this transaction waited for the run are still live in what is returned: then call it
+    again, in another transaction. No more can be queued.
+    """
     get_run(tx, user_id, run_id)
-    # Engine jobs first, then image jobs and run, in the same order as workers, so that nothing deadlocks.
-    _cancel_live(tx, run_id)
+    # Engine jobs before the run, as in the order of all locks.
+    cancel_of_subjects(tx, [run_id], [IMAGE], "its run was cancelled")
     run = lock_run(tx, user_id, run_id)
-    if run.live:
-        # Queued while this transaction waited for the run; under its lock no more can be queued.
-        _cancel_live(tx, run_id)
+    _end_without_job(tx, run_id)
     if run.cancelled_at is None:
         tx.execute(update(scene_runs).where(scene_runs.c.id == run_id).values(cancelled_at=NOW))
         append_event(tx, "run.cancelled", subject=run_id, user_id=user_id, data={"status": "cancelled"})
     return get_run(tx, user_id, run_id)
 
 
-def _cancel_live(tx: Transaction, run_id: str) -> None:
-    cancel_of_subject(tx, run_id, (IMAGE,), "its run was cancelled")
-    live = select(image_jobs.c.id).where(image_jobs.c.run_id == run_id, IS_LIVE)
+def _end_without_job(tx: Transaction, run_id: str) -> None:
+    job = exists().where(jobs.c.kind == IMAGE, jobs.c.key == cast(image_jobs.c.id, Text))
+    live = select(image_jobs.c.id).where(image_jobs.c.run_id == run_id, IS_LIVE, ~job)
     reason = EndedImage("cancelled", "CANCELLED", image_message("CANCELLED"))
     end_images(tx, ended=dict.fromkeys(tx.execute(live).scalars(), reason), tell_runs=False)
 
@@ -132,10 +133,9 @@ def delete_run(tx: Transaction, engine: Engine, user_id: str, run_id: str) -> No
 
 
 def remove_runs_of(tx: Transaction, engine: Engine, user_id: str, before: datetime) -> bool:
-    """Cancel and delete a page of the runs a deleted account had at that moment; say whether there may be more."""
+    """Cancel and delete one of the runs a deleted account had at that moment; say whether there may be more."""
     mine = (scene_runs.c.user_id == user_id, scene_runs.c.created_at <= before)
-    found = tx.execute(select(scene_runs.c.id).where(*mine).order_by(scene_runs.c.id).limit(PAGE)).scalars().all()
-    for run_id in found:
-        cancel_run(tx, user_id, run_id)
+    run_id = tx.execute(select(scene_runs.c.id).where(*mine).order_by(scene_runs.c.id).limit(1)).scalar()
+    if run_id is not None and not cancel_run(tx, user_id, run_id).live:
         delete_run(tx, engine, user_id, run_id)
-    return len(found) == PAGE
+    return run_id is not None

@@ -61,7 +61,9 @@ class Scenes:
 
     async def cancel(self, user_id: str, run_id: str) -> dict[str, Any]:
         """Cancel a run."""
-        return await self._show(user_id, await self.database.run(cancel_run, user_id, run_id))
+        while (run := await self.database.run(cancel_run, user_id, run_id)).live:
+            pass
+        return await self._show(user_id, run)
 
     async def delete(self, user_id: str, run_id: str) -> None:
         """Delete a run without live image jobs."""

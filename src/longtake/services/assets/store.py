@@ -14,10 +14,9 @@ from sqlalchemy import Double, bindparam, delete, insert, literal_column, select
 
 from longtake.adapters.storage.keys import picture_of, preview_key, thumbnail_key
 from longtake.db.dialects import NOW, later
-from longtake.engine.control import cancel, hurry
+from longtake.engine.control import cancel_of_subjects, hurry
 from longtake.engine.events import append_events
 from longtake.engine.jobs import JobRequest, Priority
-from longtake.engine.tables import jobs
 from longtake.services.alerts import resolve_alert
 from longtake.services.assets.tables import Asset, NewAsset, asset_from, assets
 
@@ -140,14 +139,16 @@ def remove_assets(tx: Transaction, engine: Engine, asset_ids: Sequence[str]) -> 
     """
     removed: list[Asset] = []
     ids = sorted(asset_ids)
+    cancel_of_subjects(tx, ids, OF_AN_ASSET, "its asset was deleted")
     for first in range(0, len(ids), ASSETS_OF_A_JOB):
         page = ids[first : first + ASSETS_OF_A_JOB]
-        _cancel_jobs(tx, page)
-        rows = tx.execute(delete(assets).where(assets.c.id.in_(page)).returning(*assets.columns)).all()
+        locked = select(assets.c.id).where(assets.c.id.in_(page)).order_by(assets.c.id).with_for_update()
+        found = list(tx.execute(locked).scalars())
+        rows = tx.execute(delete(assets).where(assets.c.id.in_(found)).returning(*assets.columns)).all()
         if rows:
-            found = [asset_from(row) for row in rows]
-            engine.enqueue_many(tx, [_deletion_job(found)])
-            removed += found
+            gone = [asset_from(row) for row in rows]
+            engine.enqueue_many(tx, [_deletion_job(gone)])
+            removed += gone
     for asset in removed:
         # Its missing copy no longer matters.
         if asset.mirror_error is not None:
@@ -186,12 +187,6 @@ def unreferenced_keys(tx: Transaction, keys: Sequence[str]) -> list[str]:
     owners = select(assets.c.id, assets.c.file_number).where(assets.c.id.in_({one for one, _ in pictures.values()}))
     there = {(row.id, row.file_number) for row in tx.execute(owners)}
     return [key for key in keys if key not in referenced and pictures.get(key) not in there]
-
-
-def _cancel_jobs(tx: Transaction, asset_ids: Sequence[str]) -> None:
-    about = (jobs.c.subject.in_(asset_ids), jobs.c.kind.in_(OF_AN_ASSET))
-    for job_id in sorted(tx.execute(select(jobs.c.id).where(*about)).scalars()):
-        cancel(tx, job_id, "its asset was deleted")
 
 
 def _deletion_job(removed: Sequence[Asset]) -> JobRequest:

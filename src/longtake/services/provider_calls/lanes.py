@@ -8,7 +8,7 @@ from typing import Protocol
 import structlog
 
 from longtake.db import Transaction
-from longtake.engine.lane_store import all_lanes, pause_unpaused, resume_lane
+from longtake.engine.lane_store import all_lanes, lock_lanes, pause_unpaused, resume_lane
 from longtake.engine.lanes import Lane
 from longtake.errors import ProviderUnauthorized
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
@@ -41,6 +41,10 @@ def act_on_trouble(tx: Transaction, provider: LaneOwner, trouble: Trouble, also:
     lanes = {"all": [provider.submit_lane.name, provider.query_lane.name], "submit": [provider.submit_lane.name]}
     concerned = lanes.get(trouble.pause or "", [])
     names = sorted({*concerned, *also}) if concerned else []
+    if names or trouble.alert:
+        # A batch of outcomes may pause lanes of several providers, slow others, and raise alerts after that: so all
+        # lanes are locked, in one order.
+        lock_lanes(tx)
     paused = [lane for lane in names if pause_unpaused(tx, lane, trouble.code)]
     if trouble.alert:
         resume = f" Once that is fixed: `longtake lanes resume {' '.join(paused)}`." if paused else ""

@@ -212,12 +212,11 @@ def settle(tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) 
 
 
 def _lock_endpoints(tx: Transaction, settlements: Sequence[Settlement]) -> None:
-    """Lock endpoints before deliveries and in one order, so that two workers cannot deadlock."""
-    ended = [one.outcome.data for one in settlements if isinstance(one.outcome, Done | Fail)]
-    ids = {attempt.endpoint_id for attempt in ended if isinstance(attempt, Attempt)}
-    if ids:
-        which = select(webhook_endpoints.c.id).where(webhook_endpoints.c.id.in_(ids))
-        tx.execute(which.order_by(webhook_endpoints.c.id).with_for_update(key_share=True)).all()
+    """Lock endpoints before deliveries and in one order: an endpoint that is disabled fails all its deliveries."""
+    ids = [one.job.args["delivery_id"] for one in settlements]
+    of_these = select(webhook_deliveries.c.endpoint_id).where(webhook_deliveries.c.id.in_(ids))
+    which = select(webhook_endpoints.c.id).where(webhook_endpoints.c.id.in_(of_these))
+    tx.execute(which.order_by(webhook_endpoints.c.id).with_for_update(key_share=True)).all()
 
 
 def _record(tx: Transaction, delivery_id: str, outcome: Outcome, attempt: Attempt | None) -> None:

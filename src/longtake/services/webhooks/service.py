@@ -14,7 +14,7 @@ from sqlalchemy import insert, select, update
 
 from longtake.clock import iso_timestamp, new_id
 from longtake.db.dialects import NOW
-from longtake.engine.control import cancel_of_subject, hurry
+from longtake.engine.control import cancel_of_subjects, hurry
 from longtake.engine.queries import plain
 from longtake.errors import NotFound, StateConflict
 from longtake.plain_text import check_plain_text
@@ -146,7 +146,8 @@ def redeliver(tx: Transaction, engine: Engine, user_id: str, endpoint_id: str, d
     ended = update(webhook_deliveries).where(*own, webhook_deliveries.c.state != "pending").values(**again)
     if tx.execute(ended).rowcount:
         # A delivery that failed with its endpoint may still have its old job, hours away and with few attempts left.
-        cancel_of_subject(tx, delivery_id, [DELIVER], "delivered again by hand")
+        # What ends that job at this moment changes no delivery that has ended.
+        cancel_of_subjects(tx, [delivery_id], [DELIVER], "delivered again by hand")
         enqueue_deliveries(tx, engine, [delivery_id])
     elif hurry(tx, DELIVER, [delivery_id]):
         tx.execute(update(webhook_deliveries).where(*own).values(next_at=NOW))
