@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from longtake import Engine, JobKind, JobRequest, Lane, Settlement, Transaction, Worker
 
 CHUNK = 1_000
+#: Of the kind `lasting`: as long as a short request to a provider.
+LASTING_SECONDS = 0.3
 DOMAIN_TABLES = (
     "CREATE TABLE bench_tasks (id integer PRIMARY KEY, state text NOT NULL)",
     "CREATE TABLE bench_results (task_id integer NOT NULL, address text NOT NULL)",
@@ -76,6 +78,8 @@ def kind_named(name: str, moments: Moments | None) -> "JobKind":
         number = job.args["n"]
         assert moments is not None
         moments.mark(number)
+        if name == "lasting":
+            await asyncio.sleep(LASTING_SECONDS)
         return Done(data=number)
 
     return JobKind(name, handler, settle=settle if name == "realistic" else None)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from longtake import JobKind
-from longtake.engine.claim_timer import LINGER_SECONDS, ClaimTimer
+from longtake.engine.claim_timer import BUSY_JOBS, GATHER_BURST, GATHER_SECONDS, LINGER_SECONDS, ClaimTimer
 from longtake.engine.claims import Claim
 from longtake.engine.queue import Head, QueueName
 from tests.databases import StoppedClock
@@ -118,3 +118,40 @@ async def test_something_to_commit_ends_the_wait(timer: ClaimTimer) -> None:
     assert not waiting.done()
     timer.wake()
     await asyncio.wait_for(waiting, PATIENCE_SECONDS)
+
+
+def exchanges(
+    timer: ClaimTimer, clock: StoppedClock, number: int, pause: float, running: int = BUSY_JOBS
+) -> list[float]:
+    """Make exchanges, each so long after the one before; return for how long each was held back."""
+    waits = []
+    for _ in range(number):
+        waits.append(timer.held_back(running))
+        clock.advance(waits[-1])
+        timer.begin_exchange()
+        clock.advance(pause)
+    return waits
+
+
+def test_a_busy_worker_gathers_what_comes_between_two_exchanges(timer: ClaimTimer, clock: StoppedClock) -> None:
+    exchanges(timer, clock, GATHER_BURST + 1, pause=0.0)
+    assert exchanges(timer, clock, 50, pause=0.0) == pytest.approx([GATHER_SECONDS] * 50)
+    # Also when it has settled jobs for hours: what it did before makes it wait no longer.
+    _first, *others = exchanges(timer, clock, 50, pause=GATHER_SECONDS / 4)
+    assert others == pytest.approx([GATHER_SECONDS * 3 / 4] * 49)
+
+
+def test_single_jobs_that_come_and_go_are_not_held_back(timer: ClaimTimer, clock: StoppedClock) -> None:
+    """Each is an exchange when it comes and one when it goes; two at once are soon made up for."""
+    for _ in range(50):
+        assert exchanges(timer, clock, 2, pause=0.001, running=10) == [0.0, 0.0]
+        clock.advance(0.1)
+
+
+def test_a_worker_with_little_to_do_or_with_a_backlog_is_not_held_back(timer: ClaimTimer, clock: StoppedClock) -> None:
+    assert exchanges(timer, clock, 50, pause=0.0, running=BUSY_JOBS - 1) == [0.0] * 50
+    assert timer.held_back(BUSY_JOBS) == pytest.approx(GATHER_SECONDS)
+    timer.end_claim(Claim(jobs=[], heads=None), 0)
+    timer.begin_claim(10)
+    timer.end_claim(Claim(jobs=[object()] * 10), 10)  # type: ignore[list-item]
+    assert timer.held_back(BUSY_JOBS) == 0.0

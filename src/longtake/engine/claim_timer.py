@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 #: Jobs that become due by time are gathered for so long, so that a thousand of them are a few claims.
 LINGER_SECONDS = 0.1
-#: Exchanges of a busy worker with the database are at least so far apart: what comes meanwhile is done with them, at a
-#: fraction of the cost. A worker with few running jobs does not wait, and a backlog is drained at once.
+#: Exchanges of a busy worker with the database are so far apart on average: what comes meanwhile is done with them, at
+#: a fraction of the cost. A worker with few running jobs does not wait, and a backlog is drained at once.
 GATHER_SECONDS = 0.04
 BUSY_JOBS = 2
+#: So many exchanges may follow each other at once after a rest: single jobs that come and go do not wait either.
+GATHER_BURST = 5
 
 
 class ClaimTimer:
@@ -39,7 +41,8 @@ class ClaimTimer:
         self._claim_at = 0.0
         self._flush_at = math.inf
         self._looked_at = -math.inf
-        self._exchanged_at = -math.inf
+        #: Until when the exchanges made so far are spread, GATHER_SECONDS each.
+        self._spread_until = -math.inf
         self._queues = {QueueName(kind.lane, kind.name, kind.priority): None for kind in kinds.values()}
         self._turn = 0
         #: Limited lanes with waiting jobs: their queues, and when the first job is due (monotonic).
@@ -92,12 +95,17 @@ class ClaimTimer:
         except TimeoutError:
             pass
 
-    async def gather(self, running: int) -> None:
-        """Hold the next exchange of a busy worker back for a moment if the last one was only just."""
-        wait = self._exchanged_at + GATHER_SECONDS - self._clock.monotonic()
-        if running >= BUSY_JOBS and 0 < wait <= GATHER_SECONDS and not self._backlog:
-            await asyncio.sleep(wait)
-        self._exchanged_at = self._clock.monotonic()
+    def begin_exchange(self) -> None:
+        """Count an exchange: too many in a row hold the next one back."""
+        now = self._clock.monotonic()
+        most = now + (GATHER_BURST + 1) * GATHER_SECONDS
+        self._spread_until = min(max(self._spread_until, now) + GATHER_SECONDS, most)
+
+    def held_back(self, running: int) -> float:
+        """Return for how long the next exchange of a worker with so many running jobs is held back."""
+        if running < BUSY_JOBS or self._backlog:
+            return 0.0
+        return max(self._spread_until - GATHER_BURST * GATHER_SECONDS - self._clock.monotonic(), 0.0)
 
     def begin_claim(self, room: int) -> int:
         """Return how much to claim now; if it is anything, the other pumps need not unless something new happens."""

@@ -130,11 +130,13 @@ class Worker:
         # Also while a claim is under way in any lane: what it brings after the stop has to be given back.
         while not (self.stopping and not self.busy):
             await self.timer.until_something_to_do(has_room=self.room() > 0)
-            await self.timer.gather(len(self.executor))
+            if held_back := self.timer.held_back(len(self.executor)):
+                await asyncio.sleep(held_back)
             verdicts = self.completer.take()
             wanted = self.timer.begin_claim(min(self.room(), BATCH))
             if not verdicts and not wanted:
                 continue
+            self.timer.begin_exchange()
             self.reserved += wanted
             claimed_at = self.engine.clock.monotonic()
             try:
