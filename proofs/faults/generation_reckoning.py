@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from longtake import open_database
 from longtake.capabilities.generation.tables import TASK_KINDS
-from longtake.services.credits import audit
 from proofs.faults.generation_books import Books
 from proofs.faults.generation_files import check_files
 from proofs.faults.generation_processes import SECRET
 from proofs.faults.generation_story import CREDITS
+from tests.credits.stage import audit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -66,7 +66,7 @@ def serving(engine: Engine, accounts: Authenticator | None = None, vault: Vault 
         readiness=Readiness(engine.database, LOCATIONS, lambda: "ok"),
         token="server-token",
         accounts=accounts or authenticator(engine),
-        vault=vault or Vault(lambda: [b"k" * 32]),
+        services={"vault": lambda: vault or Vault(lambda: [b"k" * 32])},
         capabilities=[build_routes(engine, AccountDeletion(engine.database, tuple))],
     )
 

@@ -6,15 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select, text
 
+from longtake.capabilities.generation import capability as generation
+from longtake.capabilities.scenes import capability as scenes
 from longtake.clock import new_id
 from longtake.engine.tables import events
-from longtake.services.credits import Transfer, grant, hold
+from longtake.services.credits import Finding, Transfer, grant, hold
+from longtake.services.credits import audit as credits_audit
 from longtake.services.credits.transfers import HOLDS_LIMIT
 
 if TYPE_CHECKING:
     from longtake import Transaction
 
+HOLDERS = (generation.CREDIT_HOLDER, scenes.CREDIT_HOLDER)
 ENDED = ("completed", "failed", "cancelled")
+
+
+def audit(tx: Transaction) -> list[Finding]:
+    """Return what is wrong with the ledger, and with all that credits are held for."""
+    return credits_audit(tx, HOLDERS)
 
 
 def give(tx: Transaction, user_id: str, amount: int, reference: str | None = None) -> Transfer:

@@ -11,7 +11,6 @@ from longtake.errors import InsufficientCredits, InvalidAmount, InvalidText, Not
 from longtake.services.credits import (
     Balance,
     Ended,
-    audit,
     balance,
     capture,
     end_holds,
@@ -22,7 +21,7 @@ from longtake.services.credits import (
     withdraw,
 )
 from longtake.services.credits.transfers import AMOUNT_LIMIT, BALANCE_LIMIT
-from tests.credits.stage import begin, end_task, give, kinds, sums, told
+from tests.credits.stage import audit, begin, end_task, give, kinds, sums, told
 
 if TYPE_CHECKING:
     from longtake import Database, Transaction

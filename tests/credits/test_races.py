@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from longtake.clock import new_id
 from longtake.errors import InsufficientCredits, StateConflict, TooManyTasks
-from longtake.services.credits import Balance, audit, balance, capture, end_holds, refund, release
-from tests.credits.stage import begin, end_task, give, kinds
+from longtake.services.credits import Balance, balance, capture, end_holds, refund, release
+from tests.credits.stage import audit, begin, end_task, give, kinds
 
 if TYPE_CHECKING:
     from longtake import Database, Transaction

@@ -17,9 +17,9 @@ from longtake.errors import NotFound, StateConflict
 from longtake.services.accounts.api_keys import create_key, make_key
 from longtake.services.accounts.deletion import AccountDeletion
 from longtake.services.conversations.store import create_conversation
-from longtake.services.credits import audit
 from longtake.services.webhooks.endpoints import create_endpoint
 from tests.api.stage import picture
+from tests.credits.stage import audit
 from tests.generation.studio import CREDITS, USER
 from tests.storages import keys_in
 from tests.wait import PATIENCE_SECONDS

@@ -19,7 +19,7 @@ from longtake.errors import (
 )
 from longtake.http.problems import error_response
 from longtake.services.conversations.store import create_conversation
-from longtake.services.credits.audit import audit
+from tests.credits.stage import audit
 from tests.generation.studio import CREDITS, USER
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from longtake.capabilities.scenes.service import Scenes
 from longtake.capabilities.scenes.tables import IMAGE
 from longtake.engine.lane_store import lane_view, set_lane
 from longtake.engine.lanes import Lane
-from longtake.services.credits import audit
+from tests.credits.stage import audit
 from tests.generation.studio import USER, Studio
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from longtake.engine.tables import events
 from longtake.errors import InvalidActionArgument, InvalidDefinition, NotFound
 from longtake.server.operator import ACTIONS, perform
 from longtake.services.vault.vault import Vault
+from tests.credits.stage import HOLDERS
 from tests.service.past import end_job
 
 if TYPE_CHECKING:
@@ -237,6 +238,6 @@ async def test_every_list_is_json(engine: Engine, enqueue: Callable[..., str]) -
     for name, action in ACTIONS.items():
         required = [field for field in action.arguments.model_fields.values() if field.is_required()]
         if not action.writes and not required:
-            services = {"vault": Vault(lambda: [b"k" * 32])}
+            services = {"vault": lambda: Vault(lambda: [b"k" * 32]), "credit_holders": lambda: HOLDERS}
             assert orjson.loads(orjson.dumps(await perform(engine, name, {}, services)))
         assert action.meaning.endswith(".")

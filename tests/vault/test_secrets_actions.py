@@ -30,10 +30,11 @@ def sqlite_database(sqlite_url: str) -> Iterator[Database]:
 async def test_operators_set_secrets_and_the_log_of_what_they_did_has_no_value(
     database: Database, tmp_path: Path
 ) -> None:
-    engine, services = Engine(database), {"vault": vault_of(tmp_path)}
+    engine, vault = Engine(database), vault_of(tmp_path)
+    services = {"vault": lambda: vault}
     done = await perform(engine, "secrets.set", {"name": "kie_api_key", "value": f" {CANARY}\n"}, services)
     listed = await perform(engine, "secrets.list", {}, services)
-    assert await database.read(services["vault"].get, "kie_api_key") == CANARY
+    assert await database.read(vault.get, "kie_api_key") == CANARY
     await until_readable(database)
     (event,) = await database.read(read_events)
     assert event.data == {"arguments": {"name": "kie_api_key", "value": "***"}}
@@ -57,7 +58,7 @@ async def test_a28_a_refused_secret_is_not_repeated(
 ) -> None:
     arguments = {"name": name, "value": value}
     with pytest.raises(InvalidActionArgument) as refused:
-        await perform(Engine(sqlite_database), "secrets.set", arguments, {"vault": vault_of(tmp_path)})
+        await perform(Engine(sqlite_database), "secrets.set", arguments, {"vault": lambda: vault_of(tmp_path)})
     shown = refused.value.message.replace(f"name is '{name}'", "") + refused.value.hint
     assert CANARY not in shown
     assert await sqlite_database.read(rows) == []

@@ -109,7 +109,14 @@ def _on_database(settings: Settings, ownership: FileOwnership | None) -> Iterato
     with contextlib.closing(open_for_command(settings, ownership)) as database, asyncio.Runner() as runner:
         # This engine declares no kinds: what needs a kind's own code is left to a worker that has it.
         engine = Engine(database)
-        yield lambda action, **arguments: runner.run(perform(engine, action, arguments, {"vault": vault}))
+
+        def credit_holders() -> Any:
+            from longtake.server.application import Application
+
+            return Application(settings, database).services["credit_holders"]()
+
+        services = {"vault": lambda: vault, "credit_holders": credit_holders}
+        yield lambda action, **arguments: runner.run(perform(engine, action, arguments, services))
 
 
 def ask_server(server: ServerFile, action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

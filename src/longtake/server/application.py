@@ -16,7 +16,7 @@ import random
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from longtake.adapters.decoder.pool import DecoderPool
 from longtake.adapters.net import HttpClient
@@ -153,6 +153,12 @@ class Application:
         keyed = self.context.every(lambda one: list(one.keyed_lanes.items()))
         lanes = frozenset(lane.name for _provider, lanes in keyed for lane in lanes)
         await self.database.run(try_lanes_again, [provider for provider, _lanes in keyed], lanes)
+
+    @property
+    def services(self) -> dict[str, Callable[[], Any]]:
+        """What operators' actions may ask for."""
+        holders = self.context.every(lambda one: one.credit_holders)
+        return {"vault": lambda: self.vault, "credit_holders": lambda: holders}
 
     def routers(self) -> list[APIRouter]:
         """Return the routes of all capabilities, and those that are about all of them."""

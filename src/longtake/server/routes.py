@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Annotated, Any, Literal
 
@@ -18,7 +18,6 @@ from longtake.http.problem_schema import CALLER, problems
 from longtake.http.problems import HTTP_PROBLEMS, HttpProblem, problem, public_message
 from longtake.server.operator import ACTIONS, perform
 from longtake.services.accounts.current_caller import ADMIN, OPERATE, Caller, Credentials, current_caller
-from longtake.services.vault.vault import Vault
 
 ANSWER_SECONDS = 2.0
 OK = "ok"
@@ -111,7 +110,9 @@ class Readiness:
         return OK, OK if status.up_to_date else str(status)
 
 
-def build_routes(engine: Engine, readiness: Readiness, token: str, vault: Vault) -> APIRouter:
+def build_routes(
+    engine: Engine, readiness: Readiness, token: str, services: Mapping[str, Callable[[], Any]]
+) -> APIRouter:
     """Return all routes."""
     router = APIRouter()
 
@@ -151,7 +152,7 @@ def build_routes(engine: Engine, readiness: Readiness, token: str, vault: Vault)
         if caller is not None:
             _require_scope(caller, action)
         by = None if caller is None else caller.user_id
-        return _json(await perform(engine, action, await _arguments(request), {"vault": vault}, by))
+        return _json(await perform(engine, action, await _arguments(request), services, by))
 
     return router
 

@@ -180,7 +180,7 @@ def _web(
         readiness=Readiness(application.database, LOCATIONS, worker_state),
         token=server.token,
         accounts=accounts,
-        vault=application.vault,
+        services=application.services,
         capabilities=application.routers(),
     )
     hosts = [settings.host, urlsplit(settings.public_url).hostname or settings.host]

@@ -1,8 +1,9 @@
 """The web application, assembled from its routes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
@@ -14,7 +15,6 @@ from longtake.server.middleware import Frame
 from longtake.server.routes import Readiness, build_routes
 from longtake.services.accounts.authenticator import Authenticator
 from longtake.services.accounts.current_caller import current_caller
-from longtake.services.vault.vault import Vault
 
 UPLOADS = ("POST", "/v1/references")
 #: What a form adds around a file.
@@ -29,7 +29,8 @@ class Serving:
     readiness: Readiness
     token: str
     accounts: Authenticator
-    vault: Vault
+    #: What operators' actions may ask for.
+    services: Mapping[str, Callable[[], Any]]
     capabilities: Sequence[APIRouter] = field(default=())
 
 
@@ -38,7 +39,7 @@ def create_api(serving: Serving) -> FastAPI:
     app = FastAPI(title="Longtake", version=version("longtake"), docs_url=None, redoc_url=None)
     app.state.accounts = serving.accounts
     app.state.before_body = current_caller
-    own = build_routes(serving.engine, serving.readiness, serving.token, serving.vault)
+    own = build_routes(serving.engine, serving.readiness, serving.token, serving.services)
     for router in (own, *serving.capabilities):
         # Not included: that would build every route a second time, and match every request twice.
         app.router.routes.extend(router.routes)

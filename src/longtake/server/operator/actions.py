@@ -92,6 +92,6 @@ ACTIONS: dict[str, Action] = {
         Action("credits.grant", "credits:credits_grant", writes=True, for_admins=True),
         Action("credits.withdraw", "credits:credits_withdraw", writes=True, for_admins=True),
         Action("credits.refund", "credits:credits_refund", writes=True, for_admins=True),
-        Action("credits.audit", "credits:credits_audit"),
+        Action("credits.audit", "credits:credits_audit", services=("credit_holders",)),
     )
 }

@@ -1,10 +1,12 @@
 """Actions on credits."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from longtake.capability import CreditHolder
 from longtake.db import Transaction
 from longtake.engine.engine import Engine
 from longtake.server.operator.arguments import Identifier, Limit, Name, Sentence
@@ -64,9 +66,9 @@ def credits_refund(
     return _receipt(tx, refund(tx, task_id=task_id, made_by=by, reason=reason))
 
 
-def credits_audit(tx: Transaction, _engine: Engine) -> dict[str, Any]:
+def credits_audit(tx: Transaction, _engine: Engine, holders: Sequence[CreditHolder]) -> dict[str, Any]:
     """Check that ledger, balances, holds and tasks agree; `findings` is empty if they do."""
-    return {"findings": [asdict(finding) for finding in audit(tx)]}
+    return {"findings": [asdict(finding) for finding in audit(tx, holders)]}
 
 
 def _receipt(tx: Transaction, made: Transfer) -> dict[str, Any]:

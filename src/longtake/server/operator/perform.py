@@ -1,7 +1,7 @@
 """Performing an action: find it, check its arguments, run it in one transaction, record what it changed."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import SecretStr, ValidationError
@@ -24,16 +24,16 @@ async def perform(
     engine: Engine,
     name: str,
     arguments: Mapping[str, Any],
-    services: Mapping[str, Any] | None = None,
+    services: Mapping[str, Callable[[], Any]] | None = None,
     by: str | None = None,
 ) -> dict[str, Any]:
     """Perform the action, or raise one of Longtake's errors and change nothing.
 
-    `services` has what an action may ask for. `by` is the user who asks; None means a command on this machine.
+    `services` return what an action may ask for. `by` is the user who asks; None means a command on this machine.
     """
     action = find_action(name)
     checked = check_arguments(action, arguments)
-    given = [(services or {})[service] for service in action.services]
+    given = [(services or {})[service]() for service in action.services]
     if action.writes:
         return await engine.database.run(_perform, engine, action, given, checked, by)
     return await engine.database.read(_perform, engine, action, given, checked, by)

@@ -15,6 +15,9 @@ from longtake.db.dialects import SQLITE
 from longtake.services.credits.transfers import WAYS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from longtake.capability import CreditHolder
     from longtake.db import Transaction
 
 
@@ -134,68 +137,61 @@ HOLDS = (
     ),
 )
 
-#: Everything credits are held for: tasks, and images of scenes with the statuses of tasks.
-_HOLDERS = """(
-    SELECT id, user_id, status FROM tasks
-    UNION ALL SELECT id, user_id, CASE WHEN status IN ('queued', 'processing') THEN 'running' ELSE status END
-    FROM image_jobs
-) AS holder"""
-
+#: About what credits are held for, as capabilities register it: `holder`, and `noted` for the refunds they know of.
 TASKS = (
     Check(
         "HOLD_OPEN_AFTER_END",
         "The task has ended, but its credits are still held.",
-        f"""
-        SELECT hold.task_id, hold.user_id, NULL FROM credit_holds AS hold JOIN {_HOLDERS} ON holder.id = hold.task_id
+        """
+        SELECT hold.task_id, hold.user_id, NULL FROM credit_holds AS hold JOIN holder ON holder.id = hold.task_id
         WHERE hold.state = 'open' AND holder.status IN ('completed', 'failed', 'cancelled')
-        """,  # noqa: S608 - as above
+        """,
     ),
     Check(
         "HOLD_WITHOUT_TASK",
         "Credits are held for a task that does not exist.",
         """
         SELECT hold.task_id, hold.user_id, NULL FROM credit_holds AS hold
-        WHERE hold.state = 'open' AND NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = hold.task_id)
-          AND NOT EXISTS (SELECT 1 FROM image_jobs WHERE image_jobs.id = hold.task_id)
+        WHERE hold.state = 'open' AND NOT EXISTS (SELECT 1 FROM holder WHERE holder.id = hold.task_id)
         """,
     ),
     Check(
         "TASK_WITHOUT_HOLD",
         "The task is under way, but no credits are held for it.",
-        f"""
-        SELECT holder.id, holder.user_id, NULL FROM {_HOLDERS}
+        """
+        SELECT holder.id, holder.user_id, NULL FROM holder
         WHERE holder.status IN ('pending', 'running') AND NOT EXISTS (
             SELECT 1 FROM credit_holds WHERE credit_holds.task_id = holder.id AND credit_holds.state = 'open'
         )
-        """,  # noqa: S608
+        """,
     ),
     Check(
         "TASK_NOT_CHARGED",
         "The task is completed, but its credits were not captured.",
-        f"""
+        """
         SELECT holder.id, holder.user_id, NULL
-        FROM {_HOLDERS} LEFT JOIN credit_holds ON credit_holds.task_id = holder.id
+        FROM holder LEFT JOIN credit_holds ON credit_holds.task_id = holder.id
         WHERE holder.status = 'completed' AND coalesce(credit_holds.state, 'released') = 'released'
-        """,  # noqa: S608
+        """,
     ),
     Check(
         "TASK_NOT_RELEASED",
         "The task failed or was cancelled, but its credits were not given back.",
-        f"""
+        """
         SELECT holder.id, holder.user_id, NULL
-        FROM {_HOLDERS} LEFT JOIN credit_holds ON credit_holds.task_id = holder.id
+        FROM holder LEFT JOIN credit_holds ON credit_holds.task_id = holder.id
         WHERE holder.status IN ('failed', 'cancelled') AND coalesce(credit_holds.state, 'captured') = 'captured'
           AND NOT EXISTS (SELECT 1 FROM credit_transfers AS transfer
                           WHERE transfer.task_id = holder.id AND transfer.kind = 'refund')
-        """,  # noqa: S608
+        """,
     ),
     Check(
         "REFUND_NOT_NOTED",
         "The task was refunded, but does not say so.",
         """
         SELECT transfer.task_id, transfer.user_id, transfer.id
-        FROM credit_transfers AS transfer JOIN tasks ON tasks.id = transfer.task_id
-        WHERE transfer.kind = 'refund' AND tasks.credits_refunded <> transfer.amount
+        FROM credit_transfers AS transfer JOIN noted ON noted.id = transfer.task_id
+        WHERE transfer.kind = 'refund' AND noted.amount <> transfer.amount
         """,
     ),
 )
@@ -239,14 +235,17 @@ class Finding:
     transfer_id: str | None = None
 
 
-def audit(tx: Transaction) -> list[Finding]:
+def audit(tx: Transaction, holders: Sequence[CreditHolder]) -> list[Finding]:
     """Return everything wrong with the ledger, as of one moment; an empty list is the expected result."""
     checks = (*CHECKS, *SQLITE_ONLY) if tx.dialect == SQLITE else CHECKS
-    return [*_missing_guards(tx), *(finding for check in checks for finding in _run(tx, check))]
+    rows = " UNION ALL ".join(one.rows for one in holders)
+    refunds = " UNION ALL ".join(one.refunds for one in holders if one.refunds)
+    names = f"WITH holder (id, user_id, status) AS ({rows}), noted (id, amount) AS ({refunds})"
+    return [*_missing_guards(tx), *(finding for check in checks for finding in _run(tx, names, check))]
 
 
-def _run(tx: Transaction, check: Check) -> list[Finding]:
-    rows = tx.execute(text(f"{check.query} LIMIT {FINDINGS_LIMIT}"))
+def _run(tx: Transaction, names: str, check: Check) -> list[Finding]:
+    rows = tx.execute(text(f"{names} {check.query} LIMIT {FINDINGS_LIMIT}"))
     return [Finding(check.code, check.sentence, *(None if one is None else str(one) for one in row)) for row in rows]
 
 
