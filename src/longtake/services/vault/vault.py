@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 PURPOSE = "vault"
 NONCE_BYTES = 12
 ID_CHARACTERS = 16
+#: After this long, every process knows about a key that was set, changed or removed.
+REFRESH_SECONDS = 5.0
 
 secrets = Table(
     "secrets",
@@ -45,9 +47,6 @@ secrets = Table(
     Column("created_at", Instant, nullable=False),
     Column("changed_at", Instant, nullable=False),
 )
-
-#: After this long, every process knows about a key that was set, changed or removed.
-REFRESH_SECONDS = 5.0
 
 log = structlog.get_logger(__name__)
 

@@ -58,12 +58,14 @@ PRUNE = "webhooks.prune"
 PRUNE_PAGE = 1_000
 PRUNE_EVERY_SECONDS = 3_600.0
 
+#: Deliveries to one endpoint at once.
 MOST_AT_ONCE = 8
 #: For an endpoint that did not answer the last attempt: its owner's other endpoints need room beside it.
 MOST_TO_SILENT = 2
 MOST_OF_A_USER = 8
 #: Beyond this many, the endpoints silent for longest are forgotten, which gives each its full share once.
 SILENT_REMEMBERED = 10_000
+#: How long a delivery that is turned away waits, at least and at most.
 SHORTEST_SECONDS = 0.5
 LONGEST_SECONDS = 60.0
 #: Weight of the newest delivery in the moving average of a receiver's speed.
