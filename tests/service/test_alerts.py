@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import insert, select
 
-from longtake import Database, Transaction
+from longtake import Database, Done, Engine, Job, JobKind, Outcome, Settlement, Transaction, Worker
 from longtake.clock import new_id
+from longtake.engine.control import retry
 from longtake.engine.leases import rescue
 from longtake.engine.tables import events, jobs
 from longtake.errors import NotFound, StateConflict
@@ -22,8 +24,10 @@ from longtake.services.alerts import (
     resolve_alert_by_id,
 )
 from longtake.settings import Settings
+from tests.wait import until
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -114,6 +118,87 @@ def test_a_job_that_kills_its_workers_is_a_critical_alert(database: Database, tm
     assert (alert["severity"], alert["code"], alert["subject"]) == ("CRITICAL", "JOB_QUARANTINED", job_id)
     assert "engine.prune" in alert["message"]
     assert f"longtake jobs retry {job_id}" in alert["message"]
+
+
+#: Each way in which the death of a worker ends a job for good.
+LAST_DEATHS = {
+    "the third crash, running alone": {"crashes": 2, "alone": True, "attempt": 3},
+    "the last attempt": {"crashes": 1, "alone": False, "attempt": 5},
+    "the only attempt": {"crashes": 0, "alone": False, "attempt": 1, "max_attempts": 1},
+}
+
+
+async def die(_job: Job) -> Outcome:
+    return Done()
+
+
+def refuse(_tx: Transaction, _engine: Engine, _settlements: Sequence[Settlement]) -> None:
+    raise ValueError("these effects cannot be written")
+
+
+def dying_jobs(database: Database, folder: Path) -> tuple[Engine, list[str]]:
+    """A service whose workers died for the last time on three jobs, and on one whose end cannot be written."""
+    application = Application(Settings(data_dir=folder), database)
+    application.add(kinds=[JobKind("plain", die), JobKind("sour", die, settle=refuse)])
+    engine = application.build()
+
+    def prepare(tx: Transaction) -> list[str]:
+        engine.declare(tx)
+        ids = []
+        for death in LAST_DEATHS.values():
+            ids.append(engine.enqueue(tx, "plain").id)
+            lost = {"state": "running", "lease_token": new_id(), "worker": new_id()}
+            tx.execute(jobs.update().where(jobs.c.id == ids[-1]).values(**lost | death))
+        sour = engine.enqueue(tx, "sour").id
+        dead = {"state": "running", "lease_token": new_id(), "worker": new_id(), "attempt": 5}
+        tx.execute(jobs.update().where(jobs.c.id == sour).values(**dead))
+        return ids
+
+    return engine, database.run_blocking(prepare)
+
+
+def quarantined(tx: Transaction) -> set[str]:
+    return set(tx.execute(select(events.c.subject).where(events.c.type == "job.quarantined")).scalars())
+
+
+def alerted(tx: Transaction) -> set[str]:
+    return {one["subject"] for one in list_alerts(tx) if one["code"] == "JOB_QUARANTINED"}
+
+
+async def test_no_quarantine_is_without_its_alert(database: Database, tmp_path: Path) -> None:
+    """A real worker finds the dead: first all at once, then, since one cannot be settled, one by one."""
+    engine, dead = dying_jobs(database, tmp_path)
+    worker = Worker(engine, poll_seconds=0.05)
+    running = asyncio.create_task(worker.run())
+    try:
+        await until(lambda: database.read(quarantined), "the quarantines", lambda found: found == set(dead))
+    finally:
+        worker.stop()
+        await running
+    assert await database.read(alerted) == set(dead)
+
+
+def test_a_job_that_is_quarantined_again_is_alerted_again(database: Database, tmp_path: Path) -> None:
+    engine, dead = dying_jobs(database, tmp_path)
+
+    def quarantine(tx: Transaction, job_id: str) -> None:
+        assert rescue(tx, engine, job_id) == 1
+
+    def again(tx: Transaction) -> None:
+        retry(tx, dead[0])
+        lost = {"state": "running", "lease_token": new_id(), "worker": new_id()}
+        death = LAST_DEATHS["the third crash, running alone"]
+        tx.execute(jobs.update().where(jobs.c.id == dead[0]).values(**lost | death))
+        rescue(tx, engine, dead[0])
+
+    database.run_blocking(quarantine, dead[0])
+    database.run_blocking(again)
+    (alert,) = database.run_blocking(list_alerts)
+    assert (alert["subject"], alert["count"]) == (dead[0], 2)
+    database.run_blocking(resolve_alert_by_id, alert["id"])
+    database.run_blocking(again)
+    (newer,) = database.run_blocking(list_alerts)
+    assert (newer["subject"], newer["count"], newer["id"] == alert["id"]) == (dead[0], 1, False)
 
 
 def test_an_alert_is_gone_with_the_transaction_that_found_it(database: Database) -> None:
