@@ -52,6 +52,8 @@ export interface Asset {
   save_state: "none" | "pending" | "success" | "failed" | "expired";
   save_attempts: number;
   save_error: string | null;
+  /** What the source answered to the last try, if that was the trouble. */
+  save_message: string | null;
   /** The phase of a running copy, else null. */
   save_phase: "downloading" | "uploading" | null;
   /** How many bytes a running copy has fetched. */
@@ -65,6 +67,8 @@ export interface Asset {
   duration_seconds: number | null;
   thumbnail_state: "none" | "pending" | "processing" | "completed" | "failed";
   thumbnail_error: string | null;
+  /** The same for the thumbnail. */
+  thumbnail_message: string | null;
   /** A link to a JPEG of 960×540, valid for minutes. */
   thumbnail_url: string | null;
   /** A tiny image as a data: URL, to show blurred while the thumbnail loads. */

@@ -73,7 +73,15 @@ async def test_callers_know_every_state_by_a_word_of_theirs(stage: Stage) -> Non
 
         await stage.database.run(change)
         shown = show_asset(await stage.asset(asset_id), None)
-        assert (shown["save_state"], shown["save_error"]) == (word, "CODE")
+        assert (shown["save_state"], shown["save_error"], shown["save_message"]) == (word, "CODE", None)
         under_way = state in {"downloading", "uploading"}
         assert (shown["save_phase"], shown["bytes_done"]) == ((state, 7) if under_way else (None, None))
+
+    def answer(tx: Transaction) -> None:
+        tx.execute(text(CHANGE), {"state": "pending", "key": None, "error": "SOURCE_GONE: It answers 404."})
+
+    await stage.database.run(answer)
+    shown = show_asset(await stage.asset(asset_id), None)
+    # Only what the source itself answered is repeated: other sentences may name internals.
+    assert (shown["save_error"], shown["save_message"]) == ("SOURCE_GONE", "It answers 404.")
     assert set(SAVE_STATES.values()) == {"none", "pending", "success", "failed", "expired"}

@@ -153,9 +153,9 @@ def test_whoever_waits_is_told_what_came_and_what_did_not(longtake: User, source
     (longtake.folder / "files.csv").write_text(f"url\n{source}/nothing.mp4\n{source}/waited.png\n")
     missing = longtake("assets", "import", "files.csv", "--wait")
     assert (missing.code, missing.output) == (1, "1 added, 1 there already, 0 refused.\n")
-    assert [line.partition(": ")[2] for line in missing.errors.splitlines()] == [
-        "no copy [SOURCE_GONE]. It will be retried.",
-        "no thumbnail [SOURCE_GONE]. It will be retried.",
+    assert missing.errors.splitlines() == [
+        f"{source}/nothing.mp4: no copy: The address of the file answers 404. [SOURCE_GONE] It will be retried.",
+        f"{source}/nothing.mp4: no thumbnail: The address of the file answers 404. [SOURCE_GONE] It will be retried.",
     ]
 
 

@@ -29,6 +29,8 @@ class ImportReport:
     added: list[dict[str, Any]] = field(default_factory=list)
     there: list[dict[str, Any]] = field(default_factory=list)
     refused: list[dict[str, Any]] = field(default_factory=list)
+    #: The address of each file, by the id of its asset.
+    addresses: dict[str, str] = field(default_factory=dict)
     #: Copies and thumbnails that were waited for and failed.
     missing: list[str] = field(default_factory=list)
 
@@ -41,11 +43,15 @@ class ImportReport:
         if not (requested or server.embedded):
             return
         assets = [*self.added, *self.there]
-        with counting_bar("copied", len(assets), least=1) as advance:
-            for one in assets:
-                one.update(wait_for_first_try(server.client, one))
-                advance(1)
-        self.missing = [line for one in assets for line in missing_parts(one)]
+        try:
+            with counting_bar("copied", len(assets), least=1) as advance:
+                for one in assets:
+                    one.update(wait_for_first_try(server.client, one))
+                    advance(1)
+        except KeyboardInterrupt:
+            print_note("Only the waiting has ended. `longtake assets list --role import` shows the files.")
+            raise
+        self.missing = [line for one in assets for line in missing_parts(one, self.addresses.get(one["id"], ""))]
 
     def print(self, *, as_json: bool, unit: str) -> None:
         """Print what was added on standard output, and what was not on standard error."""
@@ -97,6 +103,7 @@ def _is_full(item: Mapping[str, Any]) -> bool:
 def _take(report: ImportReport, line: ImportLine, item: Mapping[str, Any]) -> None:
     if item["asset"] is not None:
         (report.added if item["added"] else report.there).append(item["asset"])
+        report.addresses[item["asset"]["id"]] = line.request.url
     elif not _is_full(item):
         report.refuse(line.number, item["refused"]["message"], item["refused"]["code"], item["refused"]["hint"])
 
@@ -110,12 +117,13 @@ def wait_for_first_try(client: Client, asset: Mapping[str, Any]) -> dict[str, An
     return found
 
 
-def missing_parts(asset: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each of copy and thumbnail that was tried and failed."""
+def missing_parts(asset: Mapping[str, Any], address: str = "") -> Iterator[str]:
+    """Yield a sentence for each of copy and thumbnail that was tried and failed, with the address of the file."""
     for name, word in (("save", "copy"), ("thumbnail", "thumbnail")):
         if code := asset[f"{name}_error"]:
             later = "It will be retried." if asset[f"{name}_state"] in UNFINISHED else "It was given up."
-            yield f"{asset['id']}: no {word} [{code}]. {later}"
+            reason = f": {asset[f'{name}_message']}" if asset[f"{name}_message"] else "."
+            yield f"{address or asset['id']}: no {word}{reason} [{code}] {later}"
 
 
 def _is_untried(asset: Mapping[str, Any], name: str) -> bool:

@@ -46,6 +46,8 @@ class Asset(TypedDict):
     save_state: Literal["none", "pending", "success", "failed", "expired"]
     save_attempts: int
     save_error: str | None
+    #: What the source answered to the last try, if that was the trouble.
+    save_message: str | None
     #: The phase of a running copy, else null.
     save_phase: Literal["downloading", "uploading"] | None
     #: How many bytes a running copy has fetched.
@@ -59,6 +61,8 @@ class Asset(TypedDict):
     duration_seconds: float | None
     thumbnail_state: Literal["none", "pending", "processing", "completed", "failed"]
     thumbnail_error: str | None
+    #: The same for the thumbnail.
+    thumbnail_message: str | None
     #: A link to a JPEG of 960×540, valid for minutes.
     thumbnail_url: str | None
     #: A tiny image as a data: URL, to show blurred while the thumbnail loads.

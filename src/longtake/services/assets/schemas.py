@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from longtake.clock import iso_timestamp
+from longtake.errors import ResultNotCopied, SourceGone
 
 if TYPE_CHECKING:
     from longtake.services.assets.links import Addresses
@@ -24,17 +25,19 @@ SAVE_STATES = {
     "expired": "expired",
 }
 PHASES = ("downloading", "uploading")
+#: Errors whose sentences say what the source answered, and never name internals.
+ABOUT_THE_SOURCE = {SourceGone.code, ResultNotCopied.code}
 
 _ID = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
 _MOMENT = "2026-01-01T12:00:00Z"
 ASSET_EXAMPLE: dict[str, Any] = {
     "id": _ID, "task_id": None, "role": "reference", "kind": "image", "title": None, "position": 0,
     "url": f"https://media.example.com/v1/assets/{_ID}/content?expires=1767269100&signature=…",
-    "save_state": "success", "save_attempts": 0, "save_error": None, "save_phase": None, "bytes_done": None,
-    "content_type": "image/png", "size": 182734,
+    "save_state": "success", "save_attempts": 0, "save_error": None, "save_message": None, "save_phase": None,
+    "bytes_done": None, "content_type": "image/png", "size": 182734,
     "checksum": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "width": 1024, "height": 1024,
-    "duration_seconds": None, "thumbnail_state": "none", "thumbnail_error": None, "thumbnail_url": None,
-    "placeholder": None, "preview_url": None, "created_at": _MOMENT, "saved_at": _MOMENT,
+    "duration_seconds": None, "thumbnail_state": "none", "thumbnail_error": None, "thumbnail_message": None,
+    "thumbnail_url": None, "placeholder": None, "preview_url": None, "created_at": _MOMENT, "saved_at": _MOMENT,
 }  # fmt: skip
 
 
@@ -55,6 +58,7 @@ class AssetView(BaseModel):
     )
     save_attempts: int
     save_error: str | None
+    save_message: str | None = Field(description="What the source answered to the last try, if that was the trouble.")
     save_phase: Literal["downloading", "uploading"] | None = Field(
         description="The phase of a running copy, else null."
     )
@@ -67,6 +71,7 @@ class AssetView(BaseModel):
     duration_seconds: float | None
     thumbnail_state: Literal["none", "pending", "processing", "completed", "failed"]
     thumbnail_error: str | None
+    thumbnail_message: str | None = Field(description="The same for the thumbnail.")
     thumbnail_url: str | None = Field(description="A link to a JPEG of 960×540, valid for minutes.")
     placeholder: str | None = Field(
         description="A tiny image as a data: URL, to show blurred while the thumbnail loads."
@@ -89,6 +94,7 @@ def show_asset(asset: Asset, addresses: Addresses | None) -> dict[str, Any]:
         "save_state": SAVE_STATES[asset.mirror_state],
         "save_attempts": asset.mirror_attempts,
         "save_error": _code(asset.mirror_error),
+        "save_message": _message(asset.mirror_error),
         "save_phase": asset.mirror_state if asset.mirror_state in PHASES else None,
         "bytes_done": asset.bytes_done if asset.mirror_state in PHASES else None,
         "content_type": asset.content_type,
@@ -99,6 +105,7 @@ def show_asset(asset: Asset, addresses: Addresses | None) -> dict[str, Any]:
         "duration_seconds": asset.duration_seconds,
         "thumbnail_state": asset.thumbnail_state,
         "thumbnail_error": _code(asset.thumbnail_error),
+        "thumbnail_message": _message(asset.thumbnail_error),
         "thumbnail_url": addresses and addresses.thumbnail_url,
         "placeholder": asset.placeholder,
         "preview_url": addresses and addresses.preview_url,
@@ -110,3 +117,9 @@ def show_asset(asset: Asset, addresses: Addresses | None) -> dict[str, Any]:
 def _code(error: str | None) -> str | None:
     """Return only the code of an error: its sentence may name internals."""
     return (error or "").partition(":")[0] or None
+
+
+def _message(error: str | None) -> str | None:
+    """Return the sentence of an error that is about the source's answer alone."""
+    code, _colon, sentence = (error or "").partition(": ")
+    return sentence or None if code in ABOUT_THE_SOURCE else None
