@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from longtake import Database, Done, Engine, JobKind, Lane, Outcome, Retry, Snooze, open_database
-from longtake.engine.lane_store import declare_lanes, lane_view, lock_lane, set_lane, slow_lane
+from longtake.engine.lane_store import declare_lanes, hold_lane, lane_view, lock_lane, set_lane
 from longtake.engine.lanes import STALE_SECONDS
 from tests.engine.stage import (
     KIND,
@@ -29,6 +30,8 @@ from tests.wait import wait_for
 if TYPE_CHECKING:
     from longtake import Job, Transaction
     from tests.databases import StoppedClock
+
+slow_lane = partial(hold_lane, slow=True)
 
 
 def build_lane(database: Database, **limits: object) -> Engine:

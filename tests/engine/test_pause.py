@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from longtake import Database, Done, Engine, JobKind, Lane
 from longtake.engine.control import pause_kind
-from longtake.engine.lane_store import all_lanes, lane_view, pause_lane, resume_lane, set_lane, slow_lane
+from longtake.engine.lane_store import all_lanes, hold_lane, lane_view, pause_lane, resume_lane, set_lane
 from longtake.errors import NotFound
 from tests.engine.stage import KIND, Stage, build, claim, claim_lane, done, enqueue, finish, hire
 
 if TYPE_CHECKING:
     from longtake import Transaction
     from tests.databases import StoppedClock
+
+slow_lane = partial(hold_lane, slow=True)
 
 LANES = [Lane("narrow", max_running=2)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,7 +10,7 @@ from pydantic import SecretStr
 from sqlalchemy import text
 
 from longtake.capabilities.generation.tasks import cancel_task
-from longtake.engine.lane_store import all_lanes, pause_lane
+from longtake.engine.lane_store import all_lanes, pause_lane, resume_lane
 from tests.engine.stage import finish
 from tests.generation.studio import CREDITS, USER
 from tests.generation.test_life_of_a_task import everything_adds_up
@@ -328,3 +329,59 @@ async def test_users_hear_of_trouble_without_our_addresses(studio: Studio) -> No
     shown = (await studio.generation.show(USER, task_id))["trouble"]
     assert shown["code"] == "PROVIDER_UNAVAILABLE"
     assert "http" not in shown["message"]
+
+
+# -- the end of trouble ----------------------------------------------------------------------------------------------
+
+
+async def test_f36_the_first_answer_after_an_outage_ends_the_waits_of_all(studio: Studio) -> None:
+    rule = studio.sandbox.faults("status", status=500, route="query")
+    task_ids = [await studio.submit(f"fox {number}") for number in range(4)]
+    await studio.step()
+    for _ in range(6):
+        studio.clock.advance(60)
+        await studio.step()
+    studio.sandbox.ask("DELETE", f"/_faults/{rule}")
+
+    def hurry_one(tx: Transaction) -> None:
+        tx.execute(text("UPDATE lanes SET blocked_until = NULL"))
+        first = "(SELECT id FROM jobs WHERE kind = 'generation.poll' ORDER BY id LIMIT 1)"
+        tx.execute(text(f"UPDATE jobs SET due_at = longtake_now() WHERE id = {first}"))
+
+    await studio.database.run(hurry_one)
+    assert (await studio.step()).count("generation.poll") == 1
+    assert (await studio.step()).count("generation.poll") == 3
+    assert {(await studio.task(one)).status for one in task_ids} == {"completed"}
+    await everything_adds_up(studio)
+
+
+async def test_an_account_that_was_filled_up_goes_on_at_once_and_its_alert_is_resolved(studio: Studio) -> None:
+    studio.sandbox.faults("status", code=402, route="submit", times=2)
+    task_ids = [await studio.submit(f"fox {number}") for number in range(2)]
+    await studio.step()
+    assert (await lanes(studio))["kie.submit"].paused
+    assert ("PROVIDER_OUT_OF_CREDITS", "open") in await studio.alerts()
+    await studio.database.run(resume_lane, "kie.submit")
+    await studio.step()
+    assert {(await studio.task(one)).status for one in task_ids} == {"running"}
+    assert ("PROVIDER_OUT_OF_CREDITS", "resolved") in await studio.alerts()
+
+
+async def test_a_breaker_blocks_the_lane_and_leaves_its_pace(studio: Studio) -> None:
+    studio.sandbox.faults("status", status=500, route="query")
+    for number in range(6):
+        await studio.submit(f"fox {number}")
+    await studio.step()
+    studio.clock.advance(40)
+    await studio.step()
+    state = (await lanes(studio))["kie.query"].state
+    assert ((state.blocked or 0) > 10, state.factor()) == (True, 1.0)
+
+
+@pytest.mark.parametrize("kind", ["generation.submit", "generation.poll", "generation.attach"])
+def test_no_wait_is_a_minute_long_while_a_deadline_runs(studio: Studio, kind: str) -> None:
+    declared = studio.engine.kinds[kind]
+    waits = [declared.retry_delay("UNEXPECTED", number, random.Random(1)) for number in range(1, 100)]
+    assert max(waits) < 60
+    # As patient as a deadline is long.
+    assert sum(waits[: declared.max_attempts]) > 600

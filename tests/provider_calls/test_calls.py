@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlalchemy import select
 
 from longtake import Done, Fail, Lane, Outcome, Retry, Snooze
+from longtake.db.dialects import NOW
+from longtake.engine.tables import jobs
 from longtake.errors import (
+    DatabaseUnavailable,
     ProviderBusy,
     ProviderError,
     ProviderOutOfCredits,
@@ -18,12 +23,19 @@ from longtake.errors import (
     ProviderUnavailable,
     SubmitUnknown,
 )
-from longtake.services.provider_calls.calls import BREAKER_LIMIT, Breaker, ask_provider
+from longtake.services.alerts import Severity, list_alerts, raise_alert
+from longtake.services.provider_calls.calls import (
+    BACK_OFF,
+    BREAKER_LIMIT,
+    PAUSED_SECONDS,
+    Breaker,
+    ask_provider,
+)
 from longtake.services.provider_calls.trouble import Trouble
-from tests.engine.stage import Stage, claim, hire
+from tests.engine.stage import KIND, Stage, claim, finish, hire
 
 if TYPE_CHECKING:
-    from longtake import Database, Job
+    from longtake import Database, Job, Transaction
 
 
 class Remote:
@@ -118,8 +130,8 @@ async def test_the_limit_runs_from_the_permit(job: Job) -> None:
 TROUBLE = [
     (ProviderBusy("b", retry_after=7.0), 7.0, None, False),
     (ProviderQuotaSpent("q", reset=9_000.0), 9_000.0, None, True),
-    (ProviderUnauthorized("u"), 60.0, "all", True),
-    (ProviderOutOfCredits("c"), 60.0, "submit", True),
+    (ProviderUnauthorized("u"), 50.0, "all", True),
+    (ProviderOutOfCredits("c"), 50.0, "submit", True),
 ]
 
 
@@ -160,5 +172,76 @@ async def test_failures_are_counted_by_lane(job: Job) -> None:
     breaker, down = Breaker({"another": 4}), [ProviderUnavailable("down") for _ in range(BREAKER_LIMIT)]
     remote = Remote(*down)
     outcomes = [await ask(job, remote, breaker) for _ in down]
-    assert [outcome.slow_lane for outcome in outcomes] == [False] * (BREAKER_LIMIT - 1) + [True]
+    assert [outcome.block_lane for outcome in outcomes] == [False] * (BREAKER_LIMIT - 1) + [True]
+    assert not any(outcome.slow_lane for outcome in outcomes), "nobody said that we are too fast"
     assert breaker.failures == {"another": 4, job.lane: BREAKER_LIMIT}
+
+
+# -- the end of trouble ----------------------------------------------------------------------------------------------
+
+
+async def wait_for_lane(job: Job, seconds: float) -> str:
+    """Leave another job in the lane that waits because of it."""
+    engine, run = job.engine, job.engine.database.run
+    worker = await run(hire)
+
+    def write(tx: Transaction) -> str:
+        return engine.enqueue(tx, KIND).id
+
+    job_id = await run(write)
+    [other] = [one for one in await run(claim, engine, worker) if one.id == job_id]
+    assert await run(finish, engine, other, Snooze(seconds, code="DOWN", lane_trouble=True), worker)
+    return job_id
+
+
+async def is_due(job: Job, job_id: str) -> bool:
+    def read(tx: Transaction) -> bool:
+        return bool(tx.execute(select(jobs.c.due_at <= NOW).where(jobs.c.id == job_id)).scalar_one())
+
+    return await job.engine.database.read(read)
+
+
+async def test_the_first_answer_after_trouble_wakes_the_others_and_resolves_the_alert(job: Job) -> None:
+    run, breaker = job.engine.database.run, Breaker()
+    other = await wait_for_lane(job, 40.0)
+    await run(raise_alert, Severity.CRITICAL, "PROVIDER_OUT_OF_CREDITS", "empty", "remote")
+    await run(raise_alert, Severity.CRITICAL, "PROVIDER_QUOTA_SPENT", "spent", "remote")
+    await ask(job, Remote(), breaker)
+    assert not await is_due(job, other), "there was no trouble in this lane that could be over"
+    await ask(job, Remote(ProviderOutOfCredits("empty")), breaker)
+    assert not await is_due(job, other)
+    await ask(job, Remote(), breaker)
+    assert await is_due(job, other)
+    found = await job.engine.database.read(list_alerts)
+    assert [alert["code"] for alert in found] == ["PROVIDER_QUOTA_SPENT"]
+
+
+async def test_trouble_that_met_another_process_is_over_for_all(job: Job) -> None:
+    """Its job tells of it. Of many such jobs the first is enough."""
+    breaker, other = Breaker(), await wait_for_lane(job, 40.0)
+    job.memo = {"trouble": 1, "trouble_code": "PROVIDER_UNAVAILABLE"}
+    await ask(job, Remote(), breaker)
+    assert await is_due(job, other)
+    late = await wait_for_lane(job, 40.0)
+    await ask(job, Remote(), breaker)
+    assert not await is_due(job, late)
+
+
+async def test_a_database_that_is_away_leaves_it_to_the_next_answer(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    other, breaker, database = await wait_for_lane(job, 40.0), Breaker(), job.engine.database
+
+    async def away(*_arguments: Any) -> None:
+        raise DatabaseUnavailable("away")
+
+    await ask(job, Remote(ProviderUnavailable("down")), breaker)
+    with monkeypatch.context() as patched:
+        patched.setattr(database, "run", away)
+        assert await ask(job, Remote(), breaker) == "an answer"
+    await ask(job, Remote(), breaker)
+    assert await is_due(job, other)
+
+
+def test_no_wait_between_tries_is_a_minute_long() -> None:
+    source = random.Random(1)
+    assert all(BACK_OFF.delay(number, source) < 60 for number in range(1, 100))
+    assert PAUSED_SECONDS < 60

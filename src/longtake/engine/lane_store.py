@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, select, update
+from sqlalchemy import Float, func, literal, literal_column, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.db.dialects import NOW, SQLITE, later, seconds_until, transaction_age
+from longtake.engine.jobs import Priority
 from longtake.engine.lanes import BLOCK_LONGEST_SECONDS, SLOWDOWN_MOST, STALE_SECONDS, Lane, LaneState
-from longtake.engine.tables import jobs, lanes
+from longtake.engine.tables import job_kinds, jobs, lanes
 from longtake.errors import NotFound
 
 if TYPE_CHECKING:
@@ -68,16 +69,41 @@ def pause_unpaused(tx: Transaction, name: str, reason: str) -> bool:
 
 
 def resume_lane(tx: Transaction, name: str) -> None:
-    """Let jobs start again, and forget a server's request to wait."""
+    """Let jobs start again, those that wait because of the lane among them, and forget a server's request to wait."""
     _change(tx, name, paused=False, paused_reason=None, blocked_until=None)
+    wake_lane(tx, name)
 
 
-def slow_lane(tx: Transaction, name: str, seconds: float) -> None:
-    """Hold the lane back for so long and double its intervals: the remote side said that we are too fast."""
+def hold_lane(tx: Transaction, name: str, seconds: float, *, slow: bool) -> None:
+    """Hold the lane back for so long; ``slow`` also doubles its intervals, for a remote side that finds us too fast."""
     state = lane_view(tx, name).state
-    factor = min(state.factor() * 2, SLOWDOWN_MOST)
-    until = max(min(seconds, BLOCK_LONGEST_SECONDS), state.blocked or 0.0)
-    _change(tx, name, blocked_until=later(until), slowdown=factor, slowed_at=NOW)
+    held: dict[str, Any] = {"blocked_until": later(max(min(seconds, BLOCK_LONGEST_SECONDS), state.blocked or 0.0))}
+    if slow:
+        held |= {"slowdown": min(state.factor() * 2, SLOWDOWN_MOST), "slowed_at": NOW}
+    _change(tx, name, **held)
+
+
+def wake_lane(tx: Transaction, name: str) -> int:
+    """Make due the jobs that wait because of trouble with the lane: it is over. Return how many there were.
+
+    They are spread as the lane's rate lets them start, so that they do not push newer jobs aside all at once.
+    """
+    view = lane_view(tx, name)
+    apart = view.lane.interval * view.state.factor()
+    kinds = list(tx.execute(select(job_kinds.c.name)).scalars())
+    # Every column of the index of claims is bound: jobs that are due already, perhaps a million, are not read.
+    queues = (jobs.c.lane == name, jobs.c.kind.in_(kinds), jobs.c.priority.in_(tuple(Priority)), jobs.c.due_at > NOW)
+    troubled = jobs.c.error.op("->>")(literal_column("'lane_trouble'")).is_not(None)
+    waits = (jobs.c.state == literal_column("'ready'"), *queues, troubled)
+    # What another transaction holds at this moment is changing anyway.
+    free = select(jobs.c.id, jobs.c.due_at).where(*waits).with_for_update(skip_locked=True).subquery()
+    place = func.row_number().over(order_by=free.c.due_at) - 1
+    turns = select(free.c.id, (place * literal(apart, Float)).label("seconds")).subquery()
+    sooner = update(jobs).where(jobs.c.id == turns.c.id, jobs.c.due_at > later(turns.c.seconds))
+    woken = tx.execute(sooner.values(due_at=later(turns.c.seconds))).rowcount
+    if woken:
+        tx.signal("jobs")
+    return woken
 
 
 def lane_view(tx: Transaction, name: str) -> LaneView:

@@ -81,12 +81,16 @@ class Lane:
         shortest = min((one for one in limits if one is not None), default=0.0)
         return min(max(shortest * PERMIT_PART, PERMIT_SHORTEST), PERMIT_LONGEST)
 
+    @property
+    def interval(self) -> float:
+        """Return how far apart starts are at least, on average."""
+        return max(self.spacing or 0.0, self.rate[1] / self.rate[0] if self.rate else 0.0)
+
     def horizon(self, claim_seconds: float) -> float:
         """Return how far ahead permits are given where a claim takes so long."""
         horizon = HORIZON_SECONDS
         if self.max_running is not None:
-            interval = max(self.spacing or 0.0, self.rate[1] / self.rate[0] if self.rate else 0.0)
-            horizon = min(HORIZON_SECONDS, self.max_running * interval * WAITING_PART)
+            horizon = min(HORIZON_SECONDS, self.max_running * self.interval * WAITING_PART)
         return min(max(horizon, HORIZON_CLAIMS * claim_seconds), HORIZON_LONGEST)
 
     def earliest(self, claim_seconds: float) -> float:

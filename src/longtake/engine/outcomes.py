@@ -10,6 +10,10 @@ A handler does slow work and then says how it ended::
     Cancelled("…")                   no longer wanted
 
 ``data`` goes to the kind's ``settle``; ``then`` are jobs enqueued in the same transaction.
+
+A snooze or a retry can tell of trouble with the remote side of its lane. ``block_lane`` holds the whole lane back for
+the same delay, and ``slow_lane`` also doubles its intervals: only for an answer that says that we are too fast. With
+``lane_trouble`` the job waits because of its lane, and ``wake_lane`` ends the wait.
 """
 
 from __future__ import annotations
@@ -60,6 +64,8 @@ class Snooze(Outcome):
     code: str | None = field(default=None, kw_only=True)
     message: str | None = field(default=None, kw_only=True)
     slow_lane: bool = field(default=False, kw_only=True)
+    block_lane: bool = field(default=False, kw_only=True)
+    lane_trouble: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,8 @@ class Retry(Outcome):
     after: float | None = field(default=None, kw_only=True)
     memo: Any = field(default=KEEP, kw_only=True)
     slow_lane: bool = field(default=False, kw_only=True)
+    block_lane: bool = field(default=False, kw_only=True)
+    lane_trouble: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from longtake.db.dialects import POSTGRESQL
 from longtake.engine.events import append_event
 from longtake.engine.kinds import Settlement
-from longtake.engine.lane_store import slow_lane
+from longtake.engine.lane_store import hold_lane
 from longtake.engine.queue import Ending, PutBack
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def finish(tx: Transaction, engine: Engine, verdicts: Sequence[Verdict]) -> set[
         held |= engine.queue.put_back(tx, returned)
     ours = [verdict for verdict in verdicts if verdict.job.id in held]
     _settle(tx, engine, ours)
-    _slow_lanes(tx, ours)
+    _hold_lanes(tx, ours)
     follow_ups = [request for verdict in ours if verdict.outcome for request in verdict.outcome.then]
     if follow_ups:
         engine.enqueue_many(tx, follow_ups)
@@ -76,12 +76,14 @@ def _settle(tx: Transaction, engine: Engine, verdicts: Sequence[Verdict]) -> Non
             settle(tx, engine, by_kind[name])
 
 
-def _slow_lanes(tx: Transaction, verdicts: Sequence[Verdict]) -> None:
-    """Slow each lane once, by the longest wait asked for; in one order everywhere, so that no two deadlock."""
+def _hold_lanes(tx: Transaction, verdicts: Sequence[Verdict]) -> None:
+    """Hold each lane once, for the longest wait asked for; in one order everywhere, so that no two deadlock."""
     waits: dict[str, float] = {}
+    slowed: set[str] = set()
     for verdict in verdicts:
-        seconds = verdict.slows_lane
+        seconds, lane = verdict.holds_lane, verdict.job.lane
         if seconds is not None:
-            waits[verdict.job.lane] = max(seconds, waits.get(verdict.job.lane, 0.0))
+            waits[lane] = max(seconds, waits.get(lane, 0.0))
+            slowed |= {lane} if verdict.slows_lane else set()
     for lane in sorted(waits):
-        slow_lane(tx, lane, waits[lane])
+        hold_lane(tx, lane, waits[lane], slow=lane in slowed)

@@ -32,11 +32,15 @@ class Verdict(NamedTuple):
     change: Ending | PutBack
 
     @property
-    def slows_lane(self) -> float | None:
-        """Return for how long the lane must hold back, where the remote side said that we are too fast."""
-        if isinstance(self.outcome, Retry | Snooze) and self.outcome.slow_lane and isinstance(self.change, PutBack):
-            return self.change.delay
-        return None
+    def holds_lane(self) -> float | None:
+        """Return for how long the lane must hold back; None if it need not."""
+        held = isinstance(self.outcome, Retry | Snooze) and (self.outcome.slow_lane or self.outcome.block_lane)
+        return self.change.delay if held and isinstance(self.change, PutBack) else None
+
+    @property
+    def slows_lane(self) -> bool:
+        """Return whether the remote side said that the lane is too fast."""
+        return isinstance(self.outcome, Retry | Snooze) and self.outcome.slow_lane
 
 
 def judge(kind: JobKind, job: Job, outcome: Outcome, worker: str, random: random.Random) -> Verdict:
@@ -80,7 +84,9 @@ def judge_crash(job: Job, worker: str | None) -> Verdict:
         return Verdict(job, Fail("CRASHED", text), change)
     text = "The worker that ran it died, or was cut off for longer than its lease."
     return Verdict(
-        job, Retry("CRASHED", text), _back(job, worker, 0.0, "crashed", crashes=crashes, error=("CRASHED", text))
+        job,
+        Retry("CRASHED", text),
+        _back(job, worker, 0.0, "crashed", crashes=crashes, error=error_json("CRASHED", text)),
     )
 
 
@@ -100,12 +106,14 @@ def unspent(job: Job) -> int:
 
 def unsettled(job: Job, worker: str | None, message: str) -> Verdict:
     """Put a job back whose effects could not be written, without asking its settle again."""
-    return Verdict(job, None, _back(job, worker, UNSETTLED_SECONDS, "retry", error=("SETTLE_FAILED", message)))
+    error = error_json("SETTLE_FAILED", message)
+    return Verdict(job, None, _back(job, worker, UNSETTLED_SECONDS, "retry", error=error))
 
 
-def error_json(code: str, message: str) -> str:
-    """Return an error as rows hold it."""
-    return orjson.dumps({"code": code, "message": message[:ERROR_TEXT_LIMIT].replace("\0", "�")}).decode()
+def error_json(code: str, message: str, *, lane_trouble: bool = False) -> str:
+    """Return an error as rows hold it, with a mark where the job waits because of its lane."""
+    error: dict[str, Any] = {"code": code, "message": message[:ERROR_TEXT_LIMIT].replace("\0", "�")}
+    return orjson.dumps(error | {"lane_trouble": True} if lane_trouble else error).decode()
 
 
 def _failed(job: Job, code: str, message: str) -> Ending:
@@ -115,11 +123,14 @@ def _failed(job: Job, code: str, message: str) -> Ending:
 def _retried(kind: JobKind, job: Job, outcome: Retry, worker: str, random: random.Random) -> PutBack:
     policy = kind.retry_delay(outcome.code, job.attempt, random)
     delay = policy if outcome.after is None else min(max(outcome.after, 0.0), RETRY_AFTER_LONGEST)
-    return _back(job, worker, delay, "retry", memo=outcome.memo, error=(outcome.code, outcome.message))
+    error = error_json(outcome.code, outcome.message, lane_trouble=outcome.lane_trouble)
+    return _back(job, worker, delay, "retry", memo=outcome.memo, error=error)
 
 
 def _snoozed(job: Job, outcome: Snooze, worker: str) -> PutBack:
-    error = None if outcome.code is None else (outcome.code, outcome.message or "")
+    error = None
+    if outcome.code is not None:
+        error = error_json(outcome.code, outcome.message or "", lane_trouble=outcome.lane_trouble)
     attempt, crashes = (0, 0) if outcome.progress else (unspent(job), job.crashes)
     return _back(
         job, worker, max(outcome.seconds, 0.0), None, memo=outcome.memo, error=error, attempt=attempt, crashes=crashes,
@@ -134,7 +145,7 @@ def _back(
     outcome: str | None,
     *,
     memo: Any = KEEP,
-    error: tuple[str, str] | None = None,
+    error: str | None = None,
     attempt: int | None = None,
     crashes: int | None = None,
     snoozed: bool = False,
@@ -152,6 +163,6 @@ def _back(
         keep_memo=keep_memo,
         memo=None if keep_memo else orjson.dumps(memo).decode(),
         keep_error=False,
-        error=None if error is None else error_json(*error),
+        error=error,
         outcome=outcome,
     )

@@ -20,6 +20,7 @@ from longtake.clock import iso_timestamp
 from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW, Json
 from longtake.engine.events import append_events
+from longtake.engine.kinds import Exponential
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Snooze
 from longtake.errors import LongtakeError, ProviderError, ProviderRefused, ProviderTaskNotFound, ProviderUnavailable
 from longtake.services.assets import AssetLinks
@@ -27,6 +28,9 @@ from longtake.services.models import Model, OfferedModels
 from longtake.services.provider_calls.calls import Breaker
 from longtake.services.provider_calls.lanes import act_on_trouble
 from longtake.services.provider_calls.trouble import Trouble, trouble_words
+
+#: After failures of our own. A task's deadline runs meanwhile, so the waits stay under a minute.
+OUR_BACK_OFF = Exponential(first=3.0, most=50.0)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from functools import partial
 from sqlalchemy import ColumnElement, and_, literal_column, or_, select, update
 
 from longtake.adapters.providers.provider import Provider
-from longtake.capabilities.generation.jobs import JobContext, query_task
+from longtake.capabilities.generation.jobs import OUR_BACK_OFF, JobContext, query_task
 from longtake.capabilities.generation.submissions import find_lost, record_accepted
 from longtake.capabilities.generation.tables import ATTACH, submissions, tasks
 from longtake.capabilities.generation.tasks import Started, start_task
@@ -23,7 +23,7 @@ from longtake.db.dialects import later
 from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.engine.jobs import Job, JobRequest
-from longtake.engine.kinds import Exponential, JobKind, Settlement
+from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Outcome, Snooze
 from longtake.errors import ProviderTaskNotFound
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
@@ -41,8 +41,7 @@ class LostSubmitHandler:
 
     def kind(self) -> JobKind:
         """Return the job kind."""
-        back_off = Exponential(5.0, 120.0)
-        return JobKind(ATTACH, self.run, self.settle, max_attempts=20, back_off=back_off, permit="call")
+        return JobKind(ATTACH, self.run, self.settle, max_attempts=40, back_off=OUR_BACK_OFF, permit="call")
 
     async def run(self, job: Job) -> Outcome:
         """Query the provider for the next remote id that was reported."""

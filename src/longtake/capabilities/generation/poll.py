@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, or_, update
 
 from longtake.adapters.providers.provider import Failed, MediaUrl, Running, Strange, Succeeded
 from longtake.capabilities.generation.intervals import next_poll
-from longtake.capabilities.generation.jobs import JobContext, Tally, query_task
+from longtake.capabilities.generation.jobs import OUR_BACK_OFF, JobContext, Tally, query_task
 from longtake.capabilities.generation.tables import POLL, UNFINISHED, tasks
 from longtake.capabilities.generation.tasks import Successful
 from longtake.db import Transaction
@@ -19,7 +19,7 @@ from longtake.engine.control import cancel
 from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.engine.jobs import Job
-from longtake.engine.kinds import Exponential, JobKind, Settlement
+from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Retry, Snooze
 from longtake.errors import ProviderTaskNotFound
 from longtake.services.alerts import Severity, raise_alert
@@ -56,8 +56,8 @@ class PollHandler:
             self.run,
             self.settle,
             time_limit=TIME_LIMIT,
-            max_attempts=50,
-            back_off=Exponential(5.0, 120.0),
+            max_attempts=100,
+            back_off=OUR_BACK_OFF,
             permit="call",
         )
 

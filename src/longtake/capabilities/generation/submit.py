@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 
 from longtake.adapters.providers.provider import Accepted, Delivered, GenerationRequest, MediaBytes, Provider, Reference
-from longtake.capabilities.generation.jobs import JobContext, Tally
+from longtake.capabilities.generation.jobs import OUR_BACK_OFF, JobContext, Tally
 from longtake.capabilities.generation.lost_submits import mark_lost
 from longtake.capabilities.generation.submissions import (
     Recorder,
@@ -75,7 +75,8 @@ class SubmitHandler:
             self.settle,
             priority=Priority.HIGH,
             time_limit=TIME_LIMIT,
-            max_attempts=10,
+            max_attempts=30,
+            back_off=OUR_BACK_OFF,
             permit="call",
         )
 

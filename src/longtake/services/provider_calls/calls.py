@@ -7,10 +7,12 @@ itself, or an operator fixes it: it spends no attempt, and a task that waits too
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from longtake.db.retry import TRANSIENT
 from longtake.engine.kinds import Exponential
 from longtake.engine.outcomes import KEEP, Fail, Outcome, Retry, Snooze
 from longtake.errors import (
@@ -24,22 +26,25 @@ from longtake.errors import (
     ProviderUnauthorized,
     ProviderUnavailable,
 )
+from longtake.services.provider_calls.lanes import LaneOwner, end_trouble
 from longtake.services.provider_calls.trouble import Trouble
 
 if TYPE_CHECKING:
     from longtake.engine.jobs import Job
-    from longtake.services.provider_calls.lanes import LaneOwner
 
 T = TypeVar("T")
 
 #: Failures in a row, in one lane and one process, after which the lane holds back for all.
 BREAKER_LIMIT = 5
 BREAKER_SECONDS = 20.0
-BACK_OFF = Exponential(first=4.0, most=60.0)
+#: Deadlines run meanwhile: the waits between two tries stay under a minute.
+BACK_OFF = Exponential(first=4.0, most=50.0)
 BUSY_SECONDS = 10.0
 #: A paused lane starts no jobs. Jobs that were already running try again after this time.
-PAUSED_SECONDS = 60.0
+PAUSED_SECONDS = 50.0
 NO_KEY_SECONDS = 30.0
+#: No job waits longer because of a lane, unless the provider itself said until when.
+WOKEN_SECONDS = 60.0
 #: Errors that do not pass by themselves, or not today: operators get an alert.
 FOR_PEOPLE = (ProviderQuotaSpent, ProviderUnauthorized, ProviderOutOfCredits)
 #: Errors that say nothing about the request: whatever is asked for, they spend no attempt.
@@ -48,18 +53,39 @@ ABOUT_ACCOUNT = (ProviderBusy, *FOR_PEOPLE)
 
 @dataclass
 class Breaker:
-    """Counts failures in a row by lane, so that a provider that comes back does not meet a storm of requests."""
+    """What this process knows of its lanes: failures in a row, and the trouble since the last answer."""
 
     failures: dict[str, int] = field(default_factory=dict)
+    #: The codes of the trouble, by lane.
+    troubles: dict[str, set[str]] = field(default_factory=dict)
+    #: When jobs that waited for a lane were woken last (monotonic).
+    woken_at: dict[str, float] = field(default_factory=dict)
 
-    def failed(self, lane: str) -> bool:
-        """Count a failure; return whether to hold the lane back."""
+    def failed(self, lane: str, error: ProviderError) -> bool:
+        """Note the trouble; return whether so many calls in a row failed that the lane is to be blocked.
+
+        A provider that comes back must not meet a storm of requests.
+        """
+        self.troubles.setdefault(lane, set()).add(error.code)
+        if not isinstance(error, ProviderUnavailable):
+            return False
         self.failures[lane] = self.failures.get(lane, 0) + 1
         return self.failures[lane] >= BREAKER_LIMIT
 
-    def answered(self, lane: str) -> None:
-        """Reset the count after any answer."""
-        self.failures.pop(lane, None)
+    def answered(self, job: Job) -> set[str]:
+        """Reset the count after any answer; return the codes of the trouble that it ends, an empty set if none.
+
+        Trouble may have met another process. Then the job itself tells of it, and of many such jobs the first is
+        enough.
+        """
+        now = job.engine.clock.monotonic()
+        self.failures.pop(job.lane, None)
+        codes = self.troubles.pop(job.lane, set())
+        if not codes and now - self.woken_at.get(job.lane, -math.inf) >= WOKEN_SECONDS:
+            codes = {code} if (code := (job.memo or {}).get("trouble_code")) else set()
+        if codes:
+            self.woken_at[job.lane] = now
+        return codes
 
 
 async def ask_provider(
@@ -75,7 +101,8 @@ async def ask_provider(
 
     ``call`` is made at the time of the job's permit and takes at most ``limit`` seconds. It may return an outcome
     where it finds that there is nothing to ask for. A refusal fails the job and is the outcome's data; any other error
-    is waited out. With ``counted``, an error that may be about the request itself spends an attempt.
+    is waited out. With ``counted``, an error that may be about the request itself spends an attempt. The first answer
+    after trouble wakes the jobs that wait because of the lane.
     """
     if not provider.configured:
         return without_key(provider.name)
@@ -87,12 +114,12 @@ async def ask_provider(
         late = ProviderTimeout(f"{provider.name} did not answer within {limit or 0:g} s.", provider=provider.name)
         return _go_on(late, job, breaker, counted=counted)
     except ProviderRefused as error:
-        breaker.answered(job.lane)
+        await _answered(job, provider, breaker)
         return Fail(error.code, error.message, data=error)
     except ProviderError as error:
         return _go_on(error, job, breaker, counted=counted)
     if not isinstance(answer, Outcome):
-        breaker.answered(job.lane)
+        await _answered(job, provider, breaker)
     return answer
 
 
@@ -115,15 +142,23 @@ def quiet_memo(job: Job) -> Any:
     return None if job.memo else KEEP
 
 
+async def _answered(job: Job, provider: LaneOwner, breaker: Breaker) -> None:
+    codes = breaker.answered(job)
+    if not codes:
+        return
+    try:
+        await job.engine.database.run(end_trouble, provider.name, job.lane, sorted(codes))
+    except TRANSIENT:
+        # The next answer says the same.
+        breaker.troubles[job.lane] = codes
+
+
 def _go_on(error: ProviderError, job: Job, breaker: Breaker, *, counted: bool) -> Outcome:
-    blocked = isinstance(error, ProviderUnavailable) and breaker.failed(job.lane)
+    """Return how the job goes on. The breaker blocks its lane; only a provider that asks for it slows the lane."""
+    blocked = breaker.failed(job.lane, error)
     if counted and not isinstance(error, ABOUT_ACCOUNT):
-        after = getattr(error, "retry_after", None)
-        return Retry(error.code, error.message, after=after, slow_lane=blocked)
-    return _wait_for_provider(error, job, blocked=blocked)
-
-
-def _wait_for_provider(error: ProviderError, job: Job, *, blocked: bool) -> Snooze:
+        how: dict[str, Any] = {"after": getattr(error, "retry_after", None), "memo": _memo(job, error)}
+        return Retry(error.code, error.message, block_lane=blocked, lane_trouble=True, **how)
     random, slow, pause = job.engine.random, False, None
     match error:
         case ProviderBusy(retry_after=float() | int() as seconds):
@@ -137,20 +172,24 @@ def _wait_for_provider(error: ProviderError, job: Job, *, blocked: bool) -> Snoo
         case ProviderOutOfCredits():
             seconds, pause = PAUSED_SECONDS, "submit"
         case _ if blocked:
-            seconds, slow = BREAKER_SECONDS * random.uniform(0.8, 1.2), True
+            seconds = BREAKER_SECONDS * random.uniform(0.8, 1.2)
         case _:
-            return wait_out(error, job)
-    return _snooze(error, job, seconds, pause=pause, slow=slow)
+            seconds = BACK_OFF.delay(_failures(job) + 1, random)
+    snooze = _snooze(error, job, seconds, pause)
+    return replace(snooze, slow_lane=slow, block_lane=blocked, lane_trouble=True)
 
 
-def _snooze(error: LongtakeError, job: Job, seconds: float, *, pause: str | None = None, slow: bool = False) -> Snooze:
-    failures = _failures(job) + 1
-    # These failures are over; the next try has the number after them.
-    trouble = Trouble(
-        error.code, error.message, pause, alert=isinstance(error, FOR_PEOPLE), attempt=failures + 1, seconds=seconds
-    )
-    memo = {**(job.memo or {}), "trouble": failures}
-    return Snooze(seconds, memo=memo, slow_lane=slow, data=trouble, code=error.code, message=error.message)
+def _snooze(error: LongtakeError, job: Job, seconds: float, pause: str | None = None) -> Snooze:
+    # The failures until now are over; the next try has the number after them.
+    number, alert = _failures(job) + 2, isinstance(error, FOR_PEOPLE)
+    trouble = Trouble(error.code, error.message, pause, alert=alert, attempt=number, seconds=seconds)
+    return Snooze(seconds, memo=_memo(job, error), data=trouble, code=error.code, message=error.message)
+
+
+def _memo(job: Job, error: LongtakeError) -> dict[str, Any]:
+    """Return the memo after a failed call: how many in a row there were, and what was wrong with the provider."""
+    code = {"trouble_code": error.code} if isinstance(error, ProviderError) else {}
+    return {**(job.memo or {}), "trouble": _failures(job) + 1, **code}
 
 
 def _failures(job: Job) -> int:

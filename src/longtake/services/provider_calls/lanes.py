@@ -8,7 +8,7 @@ from typing import Protocol
 import structlog
 
 from longtake.db import Transaction
-from longtake.engine.lane_store import all_lanes, lock_lanes, pause_unpaused, resume_lane
+from longtake.engine.lane_store import all_lanes, lock_lanes, pause_unpaused, resume_lane, wake_lane
 from longtake.engine.lanes import Lane
 from longtake.errors import ProviderUnauthorized
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
@@ -50,6 +50,14 @@ def act_on_trouble(tx: Transaction, provider: LaneOwner, trouble: Trouble, also:
         resume = f" Once that is fixed: `longtake lanes resume {' '.join(paused)}`." if paused else ""
         message = f"{trouble.message.rstrip('.')}.{resume}"  # a provider's own words may end without a full stop
         raise_alert(tx, Severity.CRITICAL, trouble.code, message, subject=provider.name)
+
+
+def end_trouble(tx: Transaction, provider: str, lane: str, codes: Iterable[str]) -> None:
+    """Wake the jobs that wait because of the lane, and resolve the alerts of the trouble that is over."""
+    woken = wake_lane(tx, lane)
+    for code in codes:
+        resolve_alert(tx, code, provider)
+    log.info("trouble with a provider is over", action="wake", provider=provider, lane=lane, jobs=woken)
 
 
 def try_lanes_again(tx: Transaction, providers: Collection[str], lanes: Collection[str]) -> list[str]:
