@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake import Done
-from longtake.capabilities.scenes.models import scene_lane
+from longtake.capabilities.scenes.models import ON_THE_WAY_SECONDS, scene_lane
 from longtake.engine.lanes import LaneState, permits
 from tests.scenes.stage import LANE
 from tests.wait import PATIENCE_SECONDS
@@ -36,8 +36,8 @@ def test_calls_are_never_closer_than_a_minute_divided_by_their_number(per_minute
     lane = scene_lane("gemini", per_minute, 1)
     given = starts(lane, 3 * apart + 5)
     assert len(given) >= 3
-    # The earlier call as late as it may be, the later one at once.
-    latest = lane.permit_lifetime
+    # The earlier call as late and as long on its way as it may be, the later one at once.
+    latest = lane.permit_lifetime + ON_THE_WAY_SECONDS
     assert all(later - (earlier + latest) >= apart - 1e-6 for earlier, later in itertools.pairwise(given))
 
 
@@ -47,7 +47,7 @@ def test_fast_accounts_are_counted_by_the_minute(per_minute: int) -> None:
     assert (lane.spacing, lane.max_running) == (None, 100)
     assert lane.rate is not None
     count, seconds = lane.rate
-    assert (count, seconds) == (per_minute, 60.0)
+    assert (count, seconds) == (per_minute, 60.0 + ON_THE_WAY_SECONDS)
 
 
 async def test_an_image_that_is_too_late_for_its_permit_has_written_nothing(studio: SceneStudio) -> None:
@@ -89,4 +89,4 @@ async def test_the_provider_is_asked_before_anything_is_written(
 
 async def test_by_default_one_at_a_time_and_three_seconds_apart(studio: SceneStudio) -> None:
     declared = studio.engine.lanes[LANE]
-    assert (declared.max_running, declared.spacing) == (1, 3.0)
+    assert (declared.max_running, declared.spacing) == (1, 3.0 + ON_THE_WAY_SECONDS)

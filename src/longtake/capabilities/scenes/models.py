@@ -14,6 +14,9 @@ from longtake.services.models import Model, OfferedModels, check_parameters, che
 MINUTE = 60.0
 #: Above this rate a minute's calls are counted and no longer spaced: spacing would cost a good part of the rate.
 SPACED_MOST = 60
+#: How much longer one call may be on its way to the provider than the next: the lane's limits are longer by as much,
+#: so that calls do not arrive closer together than allowed.
+ON_THE_WAY_SECONDS = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,5 +95,5 @@ def lane_name(account: str) -> str:
 def scene_lane(account: str, per_minute: int, at_once: int) -> Lane:
     """Return the lane of an account: limited in any minute, and up to 60 calls a minute evenly spaced."""
     if per_minute > SPACED_MOST:
-        return Lane(lane_name(account), max_running=at_once, rate=(per_minute, MINUTE))
-    return Lane(lane_name(account), max_running=at_once, spacing=MINUTE / per_minute)
+        return Lane(lane_name(account), max_running=at_once, rate=(per_minute, MINUTE + ON_THE_WAY_SECONDS))
+    return Lane(lane_name(account), max_running=at_once, spacing=MINUTE / per_minute + ON_THE_WAY_SECONDS)
