@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections import Counter
 from dataclasses import replace
@@ -15,7 +16,7 @@ from longtake.engine.claims import Claim
 from longtake.engine.control import request_cancel
 from longtake.engine.drain import drain
 from longtake.engine.executor import StopReason
-from longtake.engine.lane_store import pause_lane
+from longtake.engine.lane_store import pause_lane, set_lane
 from longtake.engine.leases import register_worker
 from tests.engine.lives import LeapingClock
 from tests.engine.stage import Stage, add_effect, attempts, claim_lane, effects, ended, execute, live
@@ -427,3 +428,42 @@ async def test_a_suspect_whose_permit_lapsed_while_others_ended_gets_another(dat
 async def permit_and_end(job: Job) -> Outcome:
     await job.permit()
     return Done()
+
+
+# -- a call in another lane ------------------------------------------------------------------------------------------
+
+
+async def test_a_call_in_another_lane_keeps_that_lanes_limit(database: Database) -> None:
+    """The job's own lane says nothing about it, and the other lane's jobs wait their turn."""
+    stage = Stage(database, lanes=[Lane("other", spacing=0.2)])
+    clock, called = stage.engine.clock, []
+
+    async def call(job: Job) -> Outcome:
+        assert await job.permit_of("other")
+        called.append(clock.monotonic())
+        return Done()
+
+    stage.handler = call
+    await stage.start()
+    for _ in range(4):
+        await stage.enqueue()
+    async with stage.working():
+        await stage.until(lambda: len(stage.settled) == 4)
+    called.sort()
+    assert all(later - earlier >= 0.2 for earlier, later in itertools.pairwise(called)), called
+
+
+async def test_a_lane_without_times_or_by_hand_permits_a_call_at_once(stage: Stage) -> None:
+    await stage.database.run(set_lane, Lane("other"))
+    _worker, [job] = await claim(stage)
+    assert await job.permit_of("other")
+    worker, one = await begin(stage, 0.0)
+    assert await worker.executor._permit_of(one, "other")
+
+
+@pytest.mark.parametrize("change", ["UPDATE lanes SET paused = true", "DELETE FROM jobs"])
+async def test_no_call_is_permitted_in_a_paused_lane_or_to_a_lost_job(stage: Stage, change: str) -> None:
+    await stage.database.run(set_lane, Lane("other", spacing=0.01))
+    worker, one = await begin(stage, 0.0)
+    await stage.database.run(execute, change)
+    assert not await worker.executor._permit_of(one, "other")

@@ -245,3 +245,29 @@ def test_no_wait_between_tries_is_a_minute_long() -> None:
     source = random.Random(1)
     assert all(BACK_OFF.delay(number, source) < 60 for number in range(1, 100))
     assert PAUSED_SECONDS < 60
+
+
+# -- a call beside the job's own lane --------------------------------------------------------------------------------
+
+
+async def test_a_call_in_another_lane_needs_a_permit_of_that_lane(job: Job) -> None:
+    permitted, asked = [True, False], list[str]()
+
+    async def permit_of(lane: str) -> bool:
+        asked.append(lane)
+        return permitted.pop(0)
+
+    job.lane_waiter, remote = permit_of, Remote()
+    assert await ask(job, remote, lane="remote.query") == "an answer"
+    outcome = await ask(job, remote, lane="remote.query")
+    assert isinstance(outcome, Snooze)
+    assert (outcome.code, remote.calls, asked) == ("PROVIDER_BUSY", 1, ["remote.query"] * 2)
+
+
+async def test_trouble_in_another_lane_does_not_hold_the_jobs_own(job: Job) -> None:
+    breaker = Breaker({job.lane: BREAKER_LIMIT})
+    for _ in range(BREAKER_LIMIT):
+        outcome = await ask(job, Remote(ProviderUnavailable("down")), breaker, lane="remote.query")
+        assert isinstance(outcome, Snooze)
+        assert (outcome.block_lane, outcome.slow_lane, outcome.lane_trouble) == (False, False, False)
+    assert breaker.failures == {job.lane: BREAKER_LIMIT, "remote.query": BREAKER_LIMIT}

@@ -85,7 +85,7 @@ def claim_from_lane(
 
 @dataclass(frozen=True, slots=True)
 class NewPermit:
-    """A permit for a running job whose own has lapsed; without one, how long to wait before asking again."""
+    """A permit for a job that runs already; without one, how long to wait before asking again."""
 
     wait: float = 0.0
     #: As in a claim: when the job may start, counted from when, and how late at most. None: there is no permit yet.
@@ -94,22 +94,22 @@ class NewPermit:
     lifetime: float = 0.0
 
 
-def renew_permit(tx: Transaction, job: Job, clock: Clock, claim_seconds: float) -> NewPermit:
-    """Give a job of ours, whose permit has lapsed, a new one; if it runs alone, record that as well.
+def new_permit(tx: Transaction, job: Job, name: str, clock: Clock, claim_seconds: float) -> NewPermit:
+    """Give a running job of ours a permit of a lane: of its own, whose permit has lapsed, or of another for one call.
 
-    It counts among its lane's running jobs already, so only time limits it.
+    Only time limits it: in its own lane it counts among the running jobs already. If it runs alone, that is recorded.
     """
     counted_from = clock.monotonic()
     if not fenced(tx, job):
         return NewPermit(math.inf)
-    view = lock_lane(tx, job.lane)
+    view = lock_lane(tx, name)
     if view is None:
-        return NewPermit(math.inf if lane_view(tx, job.lane).paused else LANE_BUSY_SECONDS)
+        return NewPermit(math.inf if lane_view(tx, name).paused else LANE_BUSY_SECONDS)
     lane = replace(view.lane, max_running=None)
     starts, after = permits(lane, view.state, 0, 1, claim_seconds)
     if not starts:
         return NewPermit(next_permit(lane, view.state) - lane.horizon(claim_seconds))
-    save_state(tx, job.lane, after)
+    save_state(tx, name, after)
     if job.alone:
         mark_alone(tx, job)
     return NewPermit(0.0, starts[0], counted_from, lane.permit_lifetime)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from longtake.db.retry import retry_until_available
-from longtake.engine.claims import renew_permit
+from longtake.engine.claims import new_permit
 from longtake.engine.leases import fenced, mark_alone
 from longtake.engine.outcomes import Cancelled, Fail, Outcome, Retry
 from longtake.engine.verdicts import CRASHES_BEFORE_ALONE, judge, release
@@ -127,7 +127,7 @@ class Executor:
                 one.timed, one.permit_at = True, claim.counted_from + claim.starts[index]
                 one.start_by = claimed_at + claim.starts[index] + claim.lifetime
             self._jobs[job.id] = one
-            job.progress_writer = self._write_progress
+            job.progress_writer, job.lane_waiter = self._write_progress, partial(self._permit_of, one)
             if job.cancel_requested_at is not None:
                 self._conclude(one, Cancelled())
             else:
@@ -215,20 +215,39 @@ class Executor:
 
     async def _renew(self, one: RunningJob) -> bool:
         """Get a new permit for a job whose own has lapsed; return whether there is one soon."""
+        found = await self._new_permit(one.job, one.job.lane)
+        if found is not None:
+            one.permit_at, one.start_by = found
+        return found is not None
+
+    async def _permit_of(self, one: RunningJob, lane: str) -> bool:
+        """Wait for the time of a permit of another lane; return False if there is none soon."""
+        clock, give_up_at = self._engine.clock, self._engine.clock.monotonic() + RENEW_SECONDS
+        while clock.monotonic() < give_up_at and (found := await self._new_permit(one.job, lane)) is not None:
+            permit_at, start_by = found
+            while (wait := permit_at - clock.monotonic()) > 0:
+                if self._closing:
+                    return False
+                await asyncio.sleep(wait)
+            if clock.monotonic() <= start_by:
+                return True
+        return False
+
+    async def _new_permit(self, job: Job, lane: str) -> tuple[float, float] | None:
+        """Return when a running job may call, and how late at most; None if there is no permit soon."""
         clock, run = self._engine.clock, self._engine.database.run
         took, give_up_at = 0.0, clock.monotonic() + RENEW_SECONDS
         while not self._closing and (asked_at := clock.monotonic()) < give_up_at:
-            new = await retry_until_available(run, renew_permit, one.job, clock, took)
+            new = await retry_until_available(run, new_permit, job, lane, clock, took)
             took = clock.monotonic() - asked_at
             if new.starts_in is not None:
-                one.permit_at = new.counted_from + new.starts_in
-                one.start_by = asked_at + new.starts_in + new.lifetime
-                if not self._too_late(one):
-                    return True
+                start_by = asked_at + new.starts_in + new.lifetime
+                if clock.monotonic() <= start_by:
+                    return new.counted_from + new.starts_in, start_by
             elif asked_at + new.wait > give_up_at:
                 break
             await asyncio.sleep(new.wait)
-        return False
+        return None
 
     async def _give_back(self, one: RunningJob) -> None:
         """End the run of a job that may not start; does not return."""

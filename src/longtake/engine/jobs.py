@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     ProgressWriter = Callable[..., Awaitable[bool]]
     PermitWaiter = Callable[[], Awaitable[None]]
+    LaneWaiter = Callable[[str], Awaitable[bool]]
 
 Ts = TypeVarTuple("Ts")
 
@@ -113,6 +114,7 @@ class Job:
     engine: Engine = field(init=False, repr=False, compare=False)
     progress_writer: ProgressWriter | None = None
     permit_waiter: PermitWaiter | None = None
+    lane_waiter: LaneWaiter | None = None
 
     async def permit(self) -> None:
         """Wait until the lane permits the call that comes next; the job's time limit counts from here.
@@ -122,6 +124,13 @@ class Job:
         """
         if self.permit_waiter is not None:
             await self.permit_waiter()
+
+    async def permit_of(self, lane: str) -> bool:
+        """Wait for a permit of another lane than the job's own, for one call; return False if there is none soon.
+
+        So a call that a job makes beside its proper work keeps the limits of the lane that it belongs to.
+        """
+        return self.lane_waiter is None or await self.lane_waiter(lane)
 
     async def progress(
         self, function: Callable[[Transaction, *Ts], None], *arguments: *Ts, at_once: bool = False

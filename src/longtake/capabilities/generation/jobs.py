@@ -29,6 +29,8 @@ from longtake.services.provider_calls.calls import Breaker
 from longtake.services.provider_calls.lanes import act_on_trouble
 from longtake.services.provider_calls.trouble import Trouble, trouble_words
 
+#: A query takes at most 10 s; the rest is for waiting until a connection is free.
+QUERY_SECONDS = 25.0
 #: After failures of our own. A task's deadline runs meanwhile, so the waits stay under a minute.
 OUR_BACK_OFF = Exponential(first=3.0, most=50.0)
 

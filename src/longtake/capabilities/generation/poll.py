@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, or_, update
 
 from longtake.adapters.providers.provider import Failed, MediaUrl, Running, Strange, Succeeded
 from longtake.capabilities.generation.intervals import next_poll
-from longtake.capabilities.generation.jobs import OUR_BACK_OFF, JobContext, Tally, query_task
+from longtake.capabilities.generation.jobs import OUR_BACK_OFF, QUERY_SECONDS, JobContext, Tally, query_task
 from longtake.capabilities.generation.tables import POLL, UNFINISHED, tasks
 from longtake.capabilities.generation.tasks import Successful
 from longtake.db import Transaction
@@ -27,8 +27,6 @@ from longtake.services.assets import NewAsset
 from longtake.services.provider_calls.calls import ask_provider, quiet_memo
 from longtake.services.provider_calls.trouble import Trouble
 
-#: A query takes at most 10 s; the rest is for waiting until a connection is free.
-QUERY_SECONDS = 25.0
 TIME_LIMIT = 30.0
 #: A provider's replicas may lag: a first "not found" is checked once more before the task fails.
 LOOK_AGAIN_SECONDS = 5.0

@@ -8,7 +8,7 @@ from functools import partial
 from sqlalchemy import select
 
 from longtake.adapters.providers.provider import Provider, Succeeded
-from longtake.capabilities.generation.jobs import query_task
+from longtake.capabilities.generation.jobs import QUERY_SECONDS, query_task
 from longtake.capabilities.generation.removal import require_unused
 from longtake.capabilities.generation.tables import tasks
 from longtake.capabilities.generation.tasks import refund_lost
@@ -40,7 +40,8 @@ class TaskAssets(AssetOwner):
         provider, remote = await self._provider(asset)
         if provider is None or remote is None:
             return None
-        answer = await ask_provider(job, provider, partial(query_task, provider, remote), breaker=self._breaker)
+        query, lane = partial(query_task, provider, remote), provider.query_lane.name
+        answer = await ask_provider(job, provider, query, QUERY_SECONDS, breaker=self._breaker, lane=lane)
         if isinstance(answer, Snooze | Fail):
             raise ProviderUnavailable(answer.message or f"{provider.name} cannot be asked.", provider=provider.name)
         if not isinstance(answer, Succeeded) or asset.position >= len(answer.files):

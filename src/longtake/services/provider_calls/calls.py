@@ -72,19 +72,19 @@ class Breaker:
         self.failures[lane] = self.failures.get(lane, 0) + 1
         return self.failures[lane] >= BREAKER_LIMIT
 
-    def answered(self, job: Job) -> set[str]:
+    def answered(self, lane: str, job: Job) -> set[str]:
         """Reset the count after any answer; return the codes of the trouble that it ends, an empty set if none.
 
         Trouble may have met another process. Then the job itself tells of it, and of many such jobs the first is
         enough.
         """
         now = job.engine.clock.monotonic()
-        self.failures.pop(job.lane, None)
-        codes = self.troubles.pop(job.lane, set())
-        if not codes and now - self.woken_at.get(job.lane, -math.inf) >= WOKEN_SECONDS:
+        self.failures.pop(lane, None)
+        codes = self.troubles.pop(lane, set())
+        if not codes and now - self.woken_at.get(lane, -math.inf) >= WOKEN_SECONDS:
             codes = {code} if (code := (job.memo or {}).get("trouble_code")) else set()
         if codes:
-            self.woken_at[job.lane] = now
+            self.woken_at[lane] = now
         return codes
 
 
@@ -96,30 +96,35 @@ async def ask_provider(
     *,
     breaker: Breaker,
     counted: bool = False,
+    lane: str | None = None,
 ) -> T | Outcome:
     """Return the provider's answer, or how the job goes on without one.
 
     ``call`` is made at the time of the job's permit and takes at most ``limit`` seconds. It may return an outcome
     where it finds that there is nothing to ask for. A refusal fails the job and is the outcome's data; any other error
     is waited out. With ``counted``, an error that may be about the request itself spends an attempt. The first answer
-    after trouble wakes the jobs that wait because of the lane.
+    after trouble wakes the jobs that wait because of the lane. ``lane`` is the call's own, where it is not the job's.
     """
     if not provider.configured:
         return without_key(provider.name)
-    await job.permit()
+    if lane is None:
+        await job.permit()
+    elif not await job.permit_of(lane):
+        busy = Trouble(ProviderBusy.code, f"The lane {lane} starts no calls for now.")
+        return Snooze(BUSY_SECONDS, data=busy, code=busy.code, message=busy.message)
     try:
         async with asyncio.timeout(limit):
             answer = await call()
     except TimeoutError:
         late = ProviderTimeout(f"{provider.name} did not answer within {limit or 0:g} s.", provider=provider.name)
-        return _go_on(late, job, breaker, counted=counted)
+        return _go_on(late, job, lane, breaker, counted=counted)
     except ProviderRefused as error:
-        await _answered(job, provider, breaker)
+        await _answered(job, lane, provider, breaker)
         return Fail(error.code, error.message, data=error)
     except ProviderError as error:
-        return _go_on(error, job, breaker, counted=counted)
+        return _go_on(error, job, lane, breaker, counted=counted)
     if not isinstance(answer, Outcome):
-        await _answered(job, provider, breaker)
+        await _answered(job, lane, provider, breaker)
     return answer
 
 
@@ -142,20 +147,21 @@ def quiet_memo(job: Job) -> Any:
     return None if job.memo else KEEP
 
 
-async def _answered(job: Job, provider: LaneOwner, breaker: Breaker) -> None:
-    codes = breaker.answered(job)
+async def _answered(job: Job, other: str | None, provider: LaneOwner, breaker: Breaker) -> None:
+    lane = other or job.lane
+    codes = breaker.answered(lane, job)
     if not codes:
         return
     try:
-        await job.engine.database.run(end_trouble, provider.name, job.lane, sorted(codes))
+        await job.engine.database.run(end_trouble, provider.name, lane, sorted(codes))
     except TRANSIENT:
         # The next answer says the same.
-        breaker.troubles[job.lane] = codes
+        breaker.troubles[lane] = codes
 
 
-def _go_on(error: ProviderError, job: Job, breaker: Breaker, *, counted: bool) -> Outcome:
+def _go_on(error: ProviderError, job: Job, other: str | None, breaker: Breaker, *, counted: bool) -> Outcome:
     """Return how the job goes on. The breaker blocks its lane; only a provider that asks for it slows the lane."""
-    blocked = breaker.failed(job.lane, error)
+    blocked = breaker.failed(other or job.lane, error) and other is None
     if counted and not isinstance(error, ABOUT_ACCOUNT):
         how: dict[str, Any] = {"after": getattr(error, "retry_after", None), "memo": _memo(job, error)}
         return Retry(error.code, error.message, block_lane=blocked, lane_trouble=True, **how)
@@ -176,7 +182,8 @@ def _go_on(error: ProviderError, job: Job, breaker: Breaker, *, counted: bool) -
         case _:
             seconds = BACK_OFF.delay(_failures(job) + 1, random)
     snooze = _snooze(error, job, seconds, pause)
-    return replace(snooze, slow_lane=slow, block_lane=blocked, lane_trouble=True)
+    own = other is None  # an outcome holds the job's own lane only
+    return replace(snooze, slow_lane=slow and own, block_lane=blocked, lane_trouble=own)
 
 
 def _snooze(error: LongtakeError, job: Job, seconds: float, pause: str | None = None) -> Snooze:
