@@ -28,6 +28,8 @@ from tests.accounts.stage import serving
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from longtake.engine.lanes import Lane
+
 ROOT = Path(__file__).parent.parent
 FAMILIES = {
     f"{name}_ERROR"
@@ -186,6 +188,22 @@ def test_every_built_in_kind_schedule_and_lane_is_explained(database: Database) 
     assert set(rows(lanes)) == {DEFAULT_LANE.name, *(lane.name for lane in application.lanes)}
     for kind in application.kinds:
         assert rows(kinds)[kind.name][1] == f"`{kind.lane}`"
+
+
+def limits(lane: Lane) -> list[str]:
+    """Return a lane's limits in the words of the table."""
+    found = [f"{lane.max_running} at once"] if lane.max_running else []
+    if lane.rate:
+        number, seconds = lane.rate
+        found.append(f"{number} {({1.0: 'a second', 60.0: 'a minute'}).get(seconds, f'in {seconds:g} s')}")
+        found += [f"{lane.burst} of them at once"] if lane.burst > 1 else []
+    return [*found, *([f"{lane.spacing:g} s apart"] if lane.spacing else [])]
+
+
+def test_every_built_in_lane_is_explained_with_its_limits(database: Database) -> None:
+    table = rows(section(page("job-kinds.md"), "Built in").split("| lane |")[-1])
+    for lane in Application(Settings(), database).lanes:
+        assert [one for one in limits(lane) if one not in table[lane.name][1]] == [], lane.name
 
 
 def test_the_example_of_an_application_works(database: Database) -> None:
