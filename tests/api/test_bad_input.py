@@ -120,6 +120,14 @@ def test_what_is_not_json_is_refused(api: Api, body: bytes) -> None:
         assert_problem(answer, 422, "REQUEST_INVALID")
 
 
+@pytest.mark.parametrize("body", [b"[]", b"null", b"7", b'"a fox"', b"[{}]"])
+@pytest.mark.parametrize("path", [IMAGES, "/v1/runs", "/v1/assets", "/v1/webhooks"])
+def test_a_body_that_is_no_object_is_refused(api: Api, path: str, body: bytes) -> None:
+    answer = api.ask("POST", path, body=body)
+    assert_problem(answer, 400, "JSON_INVALID")
+    assert answer.json["detail"] == "The body must be a JSON object."
+
+
 @pytest.mark.parametrize("body", [b"[]", b'"x"', b"1", b"null", b"true"])
 def test_json_that_is_no_object_is_refused(api: Api, body: bytes) -> None:
     answer = api.ask("POST", IMAGES, body=body)

@@ -54,6 +54,13 @@ def test_what_is_left_out_comes_from_the_kind(engine: Engine, clock: StoppedCloc
     assert row.due_at == row.created_at == clock.now()
 
 
+async def test_a_job_is_enqueued_by_one_call_with_named_arguments(engine: Engine) -> None:
+    first = await engine.database.run(engine.enqueue, "poster", {"page": 3}, key="p", delay=5.0)
+    again = await engine.database.run(engine.enqueue, "poster", {}, key="p")
+    assert (first.created, again.created, again.id) == (True, False, first.id)
+    assert engine.database.run_blocking(live, first.id).key == "p"
+
+
 def test_what_is_said_wins(engine: Engine, clock: StoppedClock) -> None:
     def write(tx: Transaction) -> str:
         request = JobRequest("poster", [1, "two", None], delay=90.5, lane="default", priority=3, max_attempts=2)

@@ -122,7 +122,8 @@ def missing_parts(asset: Mapping[str, Any], address: str = "") -> Iterator[str]:
     for name, word in (("save", "copy"), ("thumbnail", "thumbnail")):
         if code := asset[f"{name}_error"]:
             later = "It will be retried." if asset[f"{name}_state"] in UNFINISHED else "It was given up."
-            reason = f": {asset[f'{name}_message']}" if asset[f"{name}_message"] else "."
+            answer = asset.get(f"{name}_message")
+            reason = f": {answer}" if answer else "."
             yield f"{address or asset['id']}: no {word}{reason} [{code}] {later}"
 
 
