@@ -371,7 +371,7 @@ export interface NewWebhook {
   /** A note for yourself. */
   description?: string;
   /** Types such as `task.completed`, or `task.*`; none means all. */
-  events?: Array<"task.created" | "task.running" | "task.progress" | "task.trouble" | "task.needs_review" | "task.completed" | "task.failed" | "task.cancelled" | "task.refunded" | "task.deleted" | "asset.added" | "asset.progress" | "asset.stored" | "asset.thumbnail" | "asset.preview" | "asset.failed" | "asset.expired" | "asset.deleted" | "run.created" | "run.queued" | "run.finished" | "run.cancelled" | "run.deleted" | "scene.processing" | "scene.retrying" | "scene.completed" | "scene.failed" | "message.changed" | "conversation.changed" | "conversation.deleted" | "credits.changed" | "key.created" | "key.revoked" | "task.*" | "asset.*" | "run.*" | "scene.*" | "message.*" | "conversation.*" | "credits.*" | "key.*">;
+  events?: Array<"key.created" | "key.revoked" | "credits.changed" | "message.changed" | "conversation.changed" | "conversation.deleted" | "asset.added" | "asset.progress" | "asset.stored" | "asset.thumbnail" | "asset.preview" | "asset.failed" | "asset.expired" | "asset.deleted" | "task.created" | "task.running" | "task.progress" | "task.trouble" | "task.needs_review" | "task.completed" | "task.failed" | "task.cancelled" | "task.refunded" | "task.deleted" | "run.created" | "run.queued" | "run.finished" | "run.cancelled" | "run.deleted" | "scene.processing" | "scene.retrying" | "scene.completed" | "scene.failed" | "key.*" | "credits.*" | "message.*" | "conversation.*" | "asset.*" | "task.*" | "run.*" | "scene.*">;
 }
 
 /** When the task is tried again, and what failed. */
@@ -823,9 +823,9 @@ export interface Webhook {
 export interface WebhookChange {
   url?: string | null;
   description?: string | null;
-  events?: Array<"task.created" | "task.running" | "task.progress" | "task.trouble" | "task.needs_review" | "task.completed" | "task.failed" | "task.cancelled" | "task.refunded" | "task.deleted" | "asset.added" | "asset.progress" | "asset.stored" | "asset.thumbnail" | "asset.preview" | "asset.failed" | "asset.expired" | "asset.deleted" | "run.created" | "run.queued" | "run.finished" | "run.cancelled" | "run.deleted" | "scene.processing" | "scene.retrying" | "scene.completed" | "scene.failed" | "message.changed" | "conversation.changed" | "conversation.deleted" | "credits.changed" | "key.created" | "key.revoked" | "task.*" | "asset.*" | "run.*" | "scene.*" | "message.*" | "conversation.*" | "credits.*" | "key.*"> | null;
   /** False sends nothing more; true sends again. */
   enabled?: boolean | null;
+  events?: Array<"key.created" | "key.revoked" | "credits.changed" | "message.changed" | "conversation.changed" | "conversation.deleted" | "asset.added" | "asset.progress" | "asset.stored" | "asset.thumbnail" | "asset.preview" | "asset.failed" | "asset.expired" | "asset.deleted" | "task.created" | "task.running" | "task.progress" | "task.trouble" | "task.needs_review" | "task.completed" | "task.failed" | "task.cancelled" | "task.refunded" | "task.deleted" | "run.created" | "run.queued" | "run.finished" | "run.cancelled" | "run.deleted" | "scene.processing" | "scene.retrying" | "scene.completed" | "scene.failed" | "key.*" | "credits.*" | "message.*" | "conversation.*" | "asset.*" | "task.*" | "run.*" | "scene.*"> | null;
 }
 
 /** All webhooks of a user, the newest first. */

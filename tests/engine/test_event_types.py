@@ -34,5 +34,5 @@ def test_types_and_families_can_be_asked_for_and_nothing_else() -> None:
     known = patterns_of(("task.created", "task.completed", "webhook.disabled"))
     assert known == ("task.created", "task.completed", "webhook.disabled", "task.*", "webhook.*")
     for wrong in ("task.compleated", "tusk.*", "task", "", "task.*\n"):
-        with pytest.raises(ValueError, match=r"there are task\.created, .*webhook\.\*"):
+        with pytest.raises(ValueError, match=r"the types are task\.created, .*webhook\.\*"):
             check_pattern(wrong, known)

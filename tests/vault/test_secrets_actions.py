@@ -59,6 +59,6 @@ async def test_a28_a_refused_secret_is_not_repeated(
     arguments = {"name": name, "value": value}
     with pytest.raises(InvalidActionArgument) as refused:
         await perform(Engine(sqlite_database), "secrets.set", arguments, {"vault": lambda: vault_of(tmp_path)})
-    shown = refused.value.message.replace(f"name is '{name}'", "") + refused.value.hint
+    shown = refused.value.message.replace(f"not '{name}'", "") + refused.value.hint
     assert CANARY not in shown
     assert await sqlite_database.read(rows) == []
