@@ -45,6 +45,10 @@ def test_more_at_once_than_a_server_does_are_refused(api: Api) -> None:
         thread.join()
 
 
+def processing(api: Api, run_id: str) -> int:
+    return int(api.ask("GET", f"/v1/runs/{run_id}").json["total"]["processing"])
+
+
 def test_it_alone_rescues_what_a_killed_process_left(
     postgresql_url: str, tmp_path: Path, sandbox: SandboxProcess
 ) -> None:
@@ -56,9 +60,11 @@ def test_it_alone_rescues_what_a_killed_process_left(
         run_id = new_run(api, 3, advance=True).json["id"]
         with workers(place, 1) as started:
             killed = wait_for(lambda: sandbox.calls(route="submit") and busy_worker(api, set(started)), "a call")
+            # That the try has begun is written while the provider works.
+            wait_for(lambda: processing(api, run_id) == 1, "an image is being made")
             os.kill(killed, signal.SIGKILL)
         sandbox.ask("DELETE", f"/_faults/{rule}")
-        assert api.ask("GET", f"/v1/runs/{run_id}").json["total"]["processing"] == 1
+        assert processing(api, run_id) == 1
         wait_for(lambda: process(api, 12).status == 200 and status(api, run_id) == "completed", "the rescue")
         attempts = [scene["attempt"] for scene in api.ask("GET", f"/v1/runs/{run_id}").json["scenes"]]
         assert sorted(attempts) == [1, 1, 2]
