@@ -95,8 +95,13 @@ def of_the_program(application: "Application", known: Known) -> dict[str, Questi
     """Return what is asked on nobody's behalf."""
     from longtake.capabilities.generation.deadlines import end_overdue
     from longtake.capabilities.generation.estimates import _read
-    from longtake.capabilities.generation.figures import _poll_delay, _unfinished, generation_figures, read_ended
-    from longtake.capabilities.generation.health_alerts import read_unpolled
+    from longtake.capabilities.generation.health import (
+        _poll_delay,
+        _unfinished,
+        generation_figures,
+        read_ended,
+        read_unpolled,
+    )
     from longtake.capabilities.generation.lost_submits import enqueue_searches
     from longtake.capabilities.generation.outlook import _read_jobs, read_queues
     from longtake.capabilities.generation.submissions import RunningLimit, is_full

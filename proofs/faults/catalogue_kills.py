@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from longtake.capabilities.catalogue.poster_urls import poster_hash
+from longtake.capabilities.catalogue.poster_fetcher import poster_hash
 from longtake.services.accounts.own_tokens import ExpectedClaims, mint
 from proofs.faults.generation_processes import SECRET, Processes
 from tests.outside import plain_sql

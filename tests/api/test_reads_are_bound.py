@@ -40,7 +40,7 @@ UNBOUND = {
     "longtake.capabilities.generation.estimates._read",
     "longtake.capabilities.generation.outlook.read_queues",
     "longtake.capabilities.generation.outlook._read_jobs",
-    "longtake.capabilities.scenes.outlook.read_outlook",
+    "longtake.capabilities.scenes.queue.read_outlook",
     "longtake.server.snapshot.begin",
 }
 

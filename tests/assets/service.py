@@ -14,8 +14,8 @@ from longtake import Engine
 from longtake.adapters.net import HttpClient
 from longtake.capabilities.media.imports import Imports
 from longtake.capabilities.media.mirror import MIRROR_LANE, Mirror
-from longtake.capabilities.media.references import References
 from longtake.capabilities.media.routes import Media, build_routes
+from longtake.capabilities.media.store import References
 from longtake.capability import AssetOwner
 from longtake.clock import SystemClock
 from longtake.server.web import create_web

@@ -13,8 +13,8 @@ from sqlalchemy import insert, select
 
 from longtake import Engine
 from longtake.adapters.net import HttpClient
+from longtake.capabilities.media.health import SWEEP, StuckCopies
 from longtake.capabilities.media.mirror import MIRROR_LANE, Mirror
-from longtake.capabilities.media.stuck_copies import SWEEP, StuckCopies
 from longtake.capability import AssetOwner, FreshSource, OwnedAsset
 from longtake.db.dialects import NOW, seconds_until
 from longtake.engine.control import hurry

@@ -15,8 +15,8 @@ from longtake.adapters.storage.keys import preview_key, reference_key, thumbnail
 from longtake.adapters.storage.local import LocalStorage
 from longtake.adapters.storage.storage import PART_BYTES
 from longtake.adapters.storage.temp_file import INCOMING
-from longtake.capabilities.media import orphans
-from longtake.capabilities.media.orphans import Orphans, SweepProgress
+from longtake.capabilities.media import removal
+from longtake.capabilities.media.removal import Orphans, SweepProgress
 from longtake.clock import new_id
 from longtake.engine.tables import events
 from longtake.services.assets import NewAsset, keep_bytes, register_asset
@@ -109,8 +109,8 @@ async def test_f4_what_no_row_names_goes_after_a_day_and_the_rest_stays(database
 async def test_a_sweep_goes_on_where_it_stopped(
     database: Database, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(orphans, "PAGE", 2)
-    monkeypatch.setattr(orphans, "RUN_SECONDS", 0.0001)
+    monkeypatch.setattr(removal, "PAGE", 2)
+    monkeypatch.setattr(removal, "RUN_SECONDS", 0.0001)
     named = [key for _ in range(3) for key in (await keep(database, storage))[1]]
     for _ in range(3):
         await leave(storage)

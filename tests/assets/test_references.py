@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from PIL import Image
 
-from longtake.capabilities.media.references import check_reference
+from longtake.capabilities.media.store import check_reference
 from longtake.errors import AssetGone, MediaRefused
 from longtake.services.assets import NewAsset, keep_bytes, reference_for_provider
 from tests.assets.service import REFERENCE_BYTES, Service, token

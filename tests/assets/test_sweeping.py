@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import delete, func, select, update
 
 from longtake import Done, Fail, JobKind, Retry
-from longtake.capabilities.media import stuck_copies
-from longtake.capabilities.media.stuck_copies import MOST_STUCK, StuckCopies, fail_stuck
+from longtake.capabilities.media import health
+from longtake.capabilities.media.health import MOST_STUCK, StuckCopies, fail_stuck
 from longtake.db.dialects import NOW
 from longtake.engine.tables import jobs
 from longtake.services.assets import THUMBNAIL, assets, retry_mirror
@@ -36,7 +36,7 @@ def set_row(tx: Transaction, asset_id: str, values: dict[str, Any]) -> None:
 
 def live_jobs(tx: Transaction) -> dict[str, int]:
     rows = tx.execute(select(jobs.c.kind, func.count().label("number")).group_by(jobs.c.kind))
-    return {row.kind: row.number for row in rows if row.kind != stuck_copies.SWEEP}
+    return {row.kind: row.number for row in rows if row.kind != health.SWEEP}
 
 
 async def stick(stage: Stage, asset_id: str, state: str) -> None:
@@ -191,7 +191,7 @@ async def test_two_sweeps_at_once_fail_a_copy_once_and_start_one_job(stage: Stag
 async def test_v2_rows_from_before_the_program_ever_ran_are_started_without_being_held_to_have_failed(
     stopped_database: Database, folder_storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stuck_copies, "PAGE", 2)
+    monkeypatch.setattr(health, "PAGE", 2)
     stage = Stage(stopped_database, folder_storage, kinds=[JobKind(THUMBNAIL, done)])
     # No kind is declared yet: the triggers find nothing to start.
     early = [await stage.register(f"/{number}.png", role="import", source_expires_in=None) for number in range(5)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 from sqlalchemy import Float, literal, select, text, update
 
-from longtake.capabilities.catalogue.poster_urls import poster_hash
+from longtake.capabilities.catalogue.poster_fetcher import poster_hash
 from longtake.capabilities.catalogue.service import Catalogue
 from longtake.capabilities.catalogue.tables import KINDS, posters
 from longtake.db.dialects import later, seconds_until

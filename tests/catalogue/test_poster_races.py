@@ -13,7 +13,7 @@ import pytest
 
 from longtake import Done, Retry, Worker
 from longtake.capabilities.catalogue.new_titles import NewTitle
-from longtake.capabilities.catalogue.poster_urls import poster_hash
+from longtake.capabilities.catalogue.poster_fetcher import poster_hash
 from longtake.capabilities.catalogue.removal import remove_title
 from longtake.capabilities.catalogue.search import SearchResult
 from longtake.capabilities.catalogue.tables import POSTER, SEARCH, SYNC, SYNC_POSTERS

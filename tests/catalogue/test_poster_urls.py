@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from longtake.capabilities.catalogue.poster_urls import URL_LIMIT, PosterHosts, is_local, poster_hash
+from longtake.capabilities.catalogue.poster_fetcher import URL_LIMIT, PosterHosts, is_local, poster_hash
 from longtake.errors import PosterPathInvalid
 
 HOSTS = PosterHosts()

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select, text
 
 from longtake.capabilities.generation.service import Generation
+from longtake.capabilities.generation.submissions import check_request
 from longtake.capabilities.generation.tables import Task, submissions, task_from, tasks
-from longtake.capabilities.generation.validation import check_request
 from longtake.engine.lane_store import set_lane
 from longtake.engine.lanes import Lane
 from longtake.engine.schedules import fire_due

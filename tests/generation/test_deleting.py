@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake.capabilities.generation.removal import Retention, delete_conversation, delete_task, require_unused
+from longtake.capabilities.generation.submissions import check_request
 from longtake.capabilities.generation.tasks import NewTask, create_task
-from longtake.capabilities.generation.validation import check_request
-from longtake.capabilities.media.references import References
+from longtake.capabilities.media.store import References
 from longtake.clock import new_id
 from longtake.errors import NotFound, StateConflict
 from longtake.services.accounts.api_keys import create_key, make_key

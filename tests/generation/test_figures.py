@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import insert, update
 
-from longtake.capabilities.generation import figures
-from longtake.capabilities.generation.figures import generation_figures
-from longtake.capabilities.generation.health_alerts import read_unpolled
+from longtake.capabilities.generation import health
+from longtake.capabilities.generation.health import generation_figures, read_unpolled
 from longtake.capabilities.generation.tables import tasks
 from longtake.clock import new_id
 from longtake.engine.lane_store import pause_lane
@@ -94,7 +93,7 @@ async def test_the_poll_delay_is_that_of_running_tasks(studio: Studio) -> None:
 
 
 async def test_of_a_busy_day_the_newest_are_counted(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "ENDED_LIMIT", 10)
+    monkeypatch.setattr(health, "ENDED_LIMIT", 10)
     now = studio.clock.now()
     await fill(studio, [a_task("failed", now - timedelta(hours=2)) for _ in range(30)])
     await fill(studio, [a_task("completed", now - timedelta(hours=1)) for _ in range(10)])
@@ -103,7 +102,7 @@ async def test_of_a_busy_day_the_newest_are_counted(studio: Studio, monkeypatch:
 
 
 async def test_exactly_as_many_as_are_counted_are_all(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "ENDED_LIMIT", 10)
+    monkeypatch.setattr(health, "ENDED_LIMIT", 10)
     now = studio.clock.now()
     await fill(studio, [a_task("completed", now - timedelta(hours=1)) for _ in range(10)])
     await fill(studio, [a_task("completed", now - timedelta(hours=25))])
@@ -115,7 +114,7 @@ async def test_exactly_as_many_as_are_counted_are_all(studio: Studio, monkeypatc
 async def test_operators_ask_for_figures_of_as_many_hours_as_they_like(studio: Studio) -> None:
     await fill(studio, [a_task("completed", studio.clock.now() - timedelta(hours=3))])
     for hours, completed in ((2, 0), (4, 1)):
-        found = await perform(studio.engine, "figures.generation", {"hours": hours})
+        found = await perform(studio.engine, "health.generation", {"hours": hours})
         assert found["types"][0]["completed"] == completed
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake.capabilities.generation.queries import TaskFilter
+from longtake.capabilities.generation.submissions import check_request
 from longtake.capabilities.generation.tasks import NewTask, TaskLimits, cancel_task, create_task
-from longtake.capabilities.generation.validation import check_request
 from longtake.errors import (
     IdempotencyKeyReused,
     InsufficientCredits,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
-from longtake.capabilities.media.references import References
+from longtake.capabilities.media.store import References
 from longtake.errors import PublicAddressMissing, StateConflict
 from longtake.services.assets import AssetLinks
 from tests.generation.studio import CREDITS, USER

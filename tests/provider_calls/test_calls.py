@@ -31,7 +31,7 @@ from longtake.services.provider_calls.calls import (
     Breaker,
     ask_provider,
 )
-from longtake.services.provider_calls.trouble import Trouble
+from longtake.services.provider_calls.lanes import Trouble
 from tests.engine.stage import KIND, Stage, claim, finish, hire
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake.cli import catalogue_progress
+from longtake.cli import catalogue_imports
 from tests.sandbox_process import SandboxProcess
 from tests.service.cli_users import User, command, place_with, typed
 from tests.service.conftest import TITLES
@@ -240,7 +240,7 @@ def test_a_poster_is_fetched_by_its_address_and_a_wrong_one_refused(
 
 
 def test_what_is_stopped_waits_until_it_is_started(longtake: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue_progress, "IDLE_SECONDS", 0.2)
+    monkeypatch.setattr(catalogue_imports, "IDLE_SECONDS", 0.2)
     stopped = longtake("catalogue", "stop")
     assert (stopped.code, "no work is running" in stopped.output) == (0, True)
     try:

@@ -85,8 +85,7 @@ def list_assets(
     as_json: AsJson = False,
 ) -> None:
     """List your assets, the newest first."""
-    from longtake.cli.server import connect
-    from longtake.cli.short_ids import short
+    from longtake.cli.server import connect, short
     from longtake.terminal.output import age, none_of, on_terminal, print_json, print_more, print_table
 
     with connect() as server:
@@ -114,8 +113,7 @@ def list_assets(
 @app.command()
 def show(asset_id: Id, as_json: AsJson = False) -> None:
     """Show all details of one asset."""
-    from longtake.cli.server import connect
-    from longtake.cli.short_ids import ASSET, whole_id
+    from longtake.cli.server import ASSET, connect, whole_id
     from longtake.terminal.output import print_json
 
     with connect(HINTS) as server:
@@ -133,8 +131,7 @@ def retry(
     as_json: AsJson = False,
 ) -> None:
     """Retry an asset's missing copy and thumbnail now."""
-    from longtake.cli.server import connect
-    from longtake.cli.short_ids import ASSET, whole_id
+    from longtake.cli.server import ASSET, connect, whole_id
     from longtake.terminal.output import print_json
 
     with connect(HINTS) as server:
@@ -148,8 +145,7 @@ def retry(
 @app.command()
 def delete(asset_ids: Ids, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete uploaded or imported files. A result is deleted with its task: `longtake tasks delete`."""
-    from longtake.cli.server import connect
-    from longtake.cli.short_ids import ASSET, whole_ids
+    from longtake.cli.server import ASSET, connect, whole_ids
     from longtake.terminal.options import confirm_deletion, delete_each
 
     with connect(HINTS) as server:

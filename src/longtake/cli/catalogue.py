@@ -144,7 +144,7 @@ def match(
     as_json: AsJson = False,
 ) -> None:
     """Set the TMDB show of a title; no look-up overwrites it. Without a choice, show the candidates."""
-    from longtake.cli.catalogue_progress import finish_locally
+    from longtake.cli.catalogue_imports import finish_locally
     from longtake.cli.catalogue_titles import choose_match, connect_catalogue, describe_match, title_id
     from longtake.terminal.output import print_json, print_line
 
@@ -183,7 +183,7 @@ def refresh_calendar(wait: Wait = False, as_json: AsJson = False) -> None:
 @app.command(epilog="Example: longtake catalogue status")
 def status(as_json: AsJson = False) -> None:
     """Show how many titles have a poster and TMDB id, what is running, and when the next sync is due."""
-    from longtake.cli.catalogue_progress import print_status
+    from longtake.cli.catalogue_imports import print_status
     from longtake.cli.catalogue_titles import connect_catalogue
     from longtake.terminal.output import print_json
 
@@ -201,7 +201,7 @@ def download(
     as_json: AsJson = False,
 ) -> None:
     """Give a title this poster, and fetch it before anything else."""
-    from longtake.cli.catalogue_progress import finish_locally
+    from longtake.cli.catalogue_imports import finish_locally
     from longtake.cli.catalogue_titles import connect_catalogue, title_id
     from longtake.cli.operator_access import error_of
     from longtake.terminal.output import print_json, print_line
@@ -250,7 +250,7 @@ def start(as_json: AsJson = False) -> None:
 
 def _start_work(start: "Callable[[ServerConnection], str]", what: str, *, wait: bool, as_json: bool) -> None:
     """Start the work. If the server ends with this command, wait for it, or nothing would be done."""
-    from longtake.cli.catalogue_progress import describe, finish_locally, is_busy, watch
+    from longtake.cli.catalogue_imports import describe, finish_locally, is_busy, watch
     from longtake.cli.catalogue_titles import connect_catalogue
     from longtake.terminal.output import print_json, print_line
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import typer
 
-from longtake.cli.server import ServerConnection, connect
-from longtake.cli.short_ids import LEAST_LENGTH, SEARCHED, WHOLE_LENGTH, Noun, match_end, short
+from longtake.cli.server import LEAST_LENGTH, SEARCHED, WHOLE_LENGTH, Noun, ServerConnection, connect, match_end, short
 from longtake.client import Client
 from longtake.client.shapes import Candidate, Title, TitlePage
 from longtake.errors import NotFound

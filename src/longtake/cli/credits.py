@@ -47,7 +47,7 @@ def history(
 ) -> None:
     """List a user's transfers, newest first, with what each did to available and held credits."""
     from longtake.cli.operator_access import ask
-    from longtake.cli.short_ids import short
+    from longtake.cli.server import short
     from longtake.terminal.output import age, on_terminal, print_json, print_more, print_table
 
     found = ask("credits.history", user_id=user, before=before, limit=limit)

@@ -39,9 +39,9 @@ def generate(
     It is made by the server in LONGTAKE_SERVER, else where you are logged in, else on this machine: by the server that
     runs on the data folder, or by one that is started for this command. Ctrl-C ends the waiting, not the task.
     """
+    from longtake.cli.progress import follow, interruptible, print_started
     from longtake.cli.results import check_output, finish
     from longtake.cli.server import connect
-    from longtake.cli.task_progress import follow, interruptible, print_started
     from longtake.terminal.output import print_note
 
     if kind not in {None, "image", "video"}:

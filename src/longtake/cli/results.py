@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from longtake.cli.short_ids import short
+from longtake.cli.server import short
 from longtake.client import Asset, Client, Task
 from longtake.client.download import is_same_file, suffix_of
 from longtake.terminal.failures import REFUSED, print_error

@@ -31,8 +31,8 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a run, queue its images, and watch it."""
+    from longtake.cli.progress import interruptible
     from longtake.cli.server import connect
-    from longtake.cli.task_progress import interruptible
 
     with connect() as server, interruptible(server, "run") as started:
         run = server.with_credits(lambda: server.client.runs.create(prompts, title=title, model=model, advance=True))
@@ -47,8 +47,7 @@ def list_runs(
     as_json: AsJson = False,
 ) -> None:
     """List runs, the newest first."""
-    from longtake.cli.server import connect
-    from longtake.cli.short_ids import short
+    from longtake.cli.server import connect, short
     from longtake.terminal.output import age, none_of, on_terminal, print_json, print_more, print_table
 
     with connect(HINTS) as server:
@@ -76,8 +75,7 @@ def list_runs(
 @app.command()
 def show(run_id: Id, as_json: AsJson = False) -> None:
     """Show one run with each of its scenes."""
-    from longtake.cli.server import connect
-    from longtake.cli.short_ids import RUN, whole_id
+    from longtake.cli.server import RUN, connect, whole_id
     from longtake.terminal.output import print_json
 
     with connect(HINTS) as server:
@@ -91,9 +89,8 @@ def show(run_id: Id, as_json: AsJson = False) -> None:
 @app.command()
 def watch(run_id: Id, as_json: AsJson = False) -> None:
     """Show the progress of a run until all its queued images have ended."""
-    from longtake.cli.server import connect
-    from longtake.cli.short_ids import RUN, whole_id
-    from longtake.cli.task_progress import interruptible
+    from longtake.cli.progress import interruptible
+    from longtake.cli.server import RUN, connect, whole_id
 
     with connect(HINTS) as server:
         run = server.client.runs.get(whole_id(server.client, RUN, run_id))
@@ -108,9 +105,8 @@ def advance(
     as_json: AsJson = False,
 ) -> None:
     """Queue the missing images of a run. Twice changes nothing."""
-    from longtake.cli.server import connect
-    from longtake.cli.short_ids import RUN, whole_id
-    from longtake.cli.task_progress import interruptible
+    from longtake.cli.progress import interruptible
+    from longtake.cli.server import RUN, connect, whole_id
     from longtake.terminal.output import print_json, print_line
 
     with connect(HINTS) as server:
@@ -135,9 +131,8 @@ def regenerate(
     as_json: AsJson = False,
 ) -> None:
     """Make one scene again; its image stays until the new one is there."""
-    from longtake.cli.server import connect
-    from longtake.cli.short_ids import RUN, whole_id
-    from longtake.cli.task_progress import interruptible
+    from longtake.cli.progress import interruptible
+    from longtake.cli.server import RUN, connect, whole_id
 
     with connect(HINTS) as server:
         known = whole_id(server.client, RUN, run_id)
@@ -149,8 +144,7 @@ def regenerate(
 @app.command()
 def cancel(run_id: Id, as_json: AsJson = False) -> None:
     """Cancel the unfinished images of a run; their credits are returned, and finished images stay."""
-    from longtake.cli.server import connect
-    from longtake.cli.short_ids import RUN, whole_id
+    from longtake.cli.server import RUN, connect, whole_id
     from longtake.terminal.output import print_json, print_line
 
     with connect(HINTS) as server:
@@ -164,8 +158,7 @@ def cancel(run_id: Id, as_json: AsJson = False) -> None:
 @app.command()
 def delete(run_ids: Ids, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete runs with their images; none may be unfinished. Credits stay as they are."""
-    from longtake.cli.server import connect
-    from longtake.cli.short_ids import RUN, whole_ids
+    from longtake.cli.server import RUN, connect, whole_ids
     from longtake.terminal.options import confirm_deletion, delete_each
 
     with connect(HINTS) as server:
@@ -202,7 +195,7 @@ def figures(as_json: AsJson = False) -> None:
 
 def _watch_and_print(client: Any, run: Any, *, wait: bool, as_json: bool) -> None:
     """Watch the run if `wait`, print it, and exit with 1 if an image that was waited for failed."""
-    from longtake.cli.run_progress import watch_run
+    from longtake.cli.progress import watch_run
     from longtake.terminal.output import print_json, print_line
 
     if wait and run["status"] == "generating":
@@ -220,7 +213,7 @@ def _watch_and_print(client: Any, run: Any, *, wait: bool, as_json: bool) -> Non
 def _print_run(run: Any) -> None:
     from datetime import UTC, datetime
 
-    from longtake.cli.run_progress import describe_run, describe_scene
+    from longtake.cli.progress import describe_run, describe_scene
     from longtake.terminal.output import age, print_facts, print_table
 
     now = datetime.now(UTC)

@@ -29,8 +29,7 @@ def list_tasks(
     as_json: AsJson = False,
 ) -> None:
     """List tasks, the newest first."""
-    from longtake.cli.server import connect
-    from longtake.cli.short_ids import short
+    from longtake.cli.server import connect, short
     from longtake.terminal.output import age, none_of, on_terminal, print_json, print_more, print_table
 
     with connect() as server:
@@ -59,10 +58,9 @@ def show(task_id: Id, as_json: AsJson = False) -> None:
     """Show all details of one task."""
     from datetime import UTC, datetime
 
+    from longtake.cli.progress import describe
     from longtake.cli.results import code_in_words
-    from longtake.cli.server import connect
-    from longtake.cli.short_ids import TASK, whole_id
-    from longtake.cli.task_progress import describe
+    from longtake.cli.server import TASK, connect, whole_id
     from longtake.terminal.output import age, print_facts, print_json
 
     with connect() as server:
@@ -91,10 +89,9 @@ def show(task_id: Id, as_json: AsJson = False) -> None:
 @app.command()
 def follow(task_ids: Ids, output: Output = None, as_json: AsJson = False) -> None:
     """Wait for tasks as `longtake generate` does, and download what they made."""
+    from longtake.cli.progress import follow, interruptible
     from longtake.cli.results import check_output, finish
-    from longtake.cli.server import connect
-    from longtake.cli.short_ids import TASK, whole_ids
-    from longtake.cli.task_progress import follow, interruptible
+    from longtake.cli.server import TASK, connect, whole_ids
 
     check_output(output)
     with connect() as server:
@@ -107,8 +104,7 @@ def follow(task_ids: Ids, output: Output = None, as_json: AsJson = False) -> Non
 @app.command()
 def cancel(task_ids: Ids, as_json: AsJson = False) -> None:
     """Cancel tasks; their credits are returned. A cancelled task stays so; one that ended otherwise is refused."""
-    from longtake.cli.server import connect
-    from longtake.cli.short_ids import TASK, whole_ids
+    from longtake.cli.server import TASK, connect, whole_ids
     from longtake.terminal.output import print_json, print_line
 
     cancelled: list[Any] = []
@@ -124,9 +120,8 @@ def cancel(task_ids: Ids, as_json: AsJson = False) -> None:
 @app.command()
 def retry(task_id: Id, as_json: AsJson = False) -> None:
     """Start a new task like one that failed or was cancelled, and print its id."""
-    from longtake.cli.server import connect
-    from longtake.cli.short_ids import TASK, whole_id
-    from longtake.cli.task_progress import print_started
+    from longtake.cli.progress import print_started
+    from longtake.cli.server import TASK, connect, whole_id
 
     with connect() as server:
         known = whole_id(server.client, TASK, task_id)
@@ -137,8 +132,7 @@ def retry(task_id: Id, as_json: AsJson = False) -> None:
 @app.command()
 def delete(task_ids: Ids, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete tasks that have ended, with their messages, their results and their files. Credits stay as they are."""
-    from longtake.cli.server import connect
-    from longtake.cli.short_ids import TASK, whole_ids
+    from longtake.cli.server import TASK, connect, whole_ids
     from longtake.terminal.options import confirm_deletion, delete_each
 
     with connect(DELETE_HINTS) as server:

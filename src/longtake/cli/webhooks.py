@@ -61,8 +61,7 @@ def create(
 @app.command("list")
 def list_webhooks(as_json: AsJson = False) -> None:
     """List your webhooks, the newest first."""
-    from longtake.cli.server import connect
-    from longtake.cli.short_ids import short
+    from longtake.cli.server import connect, short
     from longtake.terminal.output import age, on_terminal, print_json, print_table
 
     with connect(HINTS) as server:
@@ -144,8 +143,7 @@ def rotate(webhook_id: Id, as_json: AsJson = False) -> None:
 @app.command()
 def delete(webhook_ids: Ids, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete webhooks with their deliveries."""
-    from longtake.cli.server import connect
-    from longtake.cli.short_ids import WEBHOOK, whole_ids
+    from longtake.cli.server import WEBHOOK, connect, whole_ids
     from longtake.terminal.options import confirm_deletion, delete_each
 
     with connect(HINTS) as server:
@@ -173,8 +171,7 @@ def deliveries(
     as_json: AsJson = False,
 ) -> None:
     """List what was sent to a webhook, the newest first, with the result of each last try."""
-    from longtake.cli.server import connect
-    from longtake.cli.short_ids import short
+    from longtake.cli.server import connect, short
     from longtake.terminal.output import age, on_terminal, print_json, print_more, print_table
 
     with connect(HINTS) as server:
@@ -241,13 +238,13 @@ def redeliver(webhook_id: Id, delivery_id: Delivery, wait: Wait = True, as_json:
 
 
 def _whole(server: "ServerConnection", given: str) -> str:
-    from longtake.cli.short_ids import WEBHOOK, whole_id
+    from longtake.cli.server import WEBHOOK, whole_id
 
     return whole_id(server.client, WEBHOOK, given)
 
 
 def _whole_delivery(server: "ServerConnection", webhook_id: str, given: str) -> str:
-    from longtake.cli.short_ids import deliveries_of, whole_id
+    from longtake.cli.server import deliveries_of, whole_id
 
     return whole_id(server.client, deliveries_of(webhook_id), given)
 

@@ -15,7 +15,7 @@ from sqlalchemy import or_, select
 from longtake.adapters.providers.bangumi import Subject
 from longtake.capabilities.catalogue.context import CALL_SECONDS, CatalogueContext
 from longtake.capabilities.catalogue.new_titles import FIRST_YEAR, LAST_YEAR, NAME_LIMIT, NewTitle
-from longtake.capabilities.catalogue.poster_urls import is_local
+from longtake.capabilities.catalogue.poster_fetcher import is_local
 from longtake.capabilities.catalogue.tables import CALENDAR, SUBJECT, titles
 from longtake.capabilities.catalogue.title_errors import clear_error, record_error
 from longtake.capabilities.catalogue.titles import WrittenTitle, request_sync, write_titles
@@ -29,8 +29,7 @@ from longtake.engine.schedules import Schedule
 from longtake.errors import PosterPathInvalid
 from longtake.plain_text import clean_plain_text
 from longtake.services.provider_calls.calls import ask_provider
-from longtake.services.provider_calls.lanes import act_on_trouble
-from longtake.services.provider_calls.trouble import Trouble
+from longtake.services.provider_calls.lanes import Trouble, act_on_trouble
 
 #: The argument of a requested refresh, which runs even while there are no titles.
 BY_HAND = "by_hand"

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from longtake.adapters.providers.bangumi import Bangumi
 from longtake.adapters.providers.tmdb import KEY_SETTING, Tmdb
-from longtake.capabilities.catalogue.poster_fetcher import PosterFetcher
-from longtake.capabilities.catalogue.poster_urls import PosterHosts
+from longtake.capabilities.catalogue.poster_fetcher import PosterFetcher, PosterHosts
 from longtake.engine.lanes import Lane
 from longtake.services.provider_calls.calls import Breaker
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from longtake.capabilities.catalogue.match_score import fold
-from longtake.capabilities.catalogue.poster_urls import is_local
+from longtake.capabilities.catalogue.poster_fetcher import is_local
 from longtake.errors import InvalidTitle
 from longtake.plain_text import check_plain_text
 

@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Float, Row, Text, Update, bindparam, case,
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.adapters.storage.media_type import GIF, JPEG, PNG, WEBP
-from longtake.capabilities.catalogue.poster_urls import HASH_CHARACTERS, LOCAL_PREFIX
+from longtake.capabilities.catalogue.poster_fetcher import HASH_CHARACTERS, LOCAL_PREFIX
 from longtake.capabilities.catalogue.tables import posters, titles
 from longtake.capabilities.catalogue.title_errors import clear_error, cleared_error, record_error
 from longtake.db.dialects import NOW, SQLITE, later

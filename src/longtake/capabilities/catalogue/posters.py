@@ -20,7 +20,7 @@ from longtake.adapters.storage.media_type import WEBP, MediaType, media_type
 from longtake.batch_loader import BatchLoader
 from longtake.capabilities.catalogue.context import CatalogueContext
 from longtake.capabilities.catalogue.new_titles import NewTitle, check_title
-from longtake.capabilities.catalogue.poster_fetcher import MOST_BYTES, FetchedPoster, KnownPoster
+from longtake.capabilities.catalogue.poster_fetcher import MOST_BYTES, FetchedPoster, KnownPoster, PosterHosts, is_local
 from longtake.capabilities.catalogue.poster_store import (
     EXTENSIONS,
     PosterRow,
@@ -35,7 +35,6 @@ from longtake.capabilities.catalogue.poster_store import (
     write_stored,
     write_unchanged,
 )
-from longtake.capabilities.catalogue.poster_urls import PosterHosts, is_local
 from longtake.capabilities.catalogue.queries import no_title
 from longtake.capabilities.catalogue.removal import remove_unused_posters
 from longtake.capabilities.catalogue.tables import POSTER, REMOVE, posters, titles

@@ -15,7 +15,7 @@ from longtake.capabilities.catalogue.calendar import BY_HAND
 from longtake.capabilities.catalogue.context import CatalogueContext
 from longtake.capabilities.catalogue.matches import choose_show, forget_show
 from longtake.capabilities.catalogue.new_titles import NewTitle, check_title
-from longtake.capabilities.catalogue.poster_urls import PosterHosts
+from longtake.capabilities.catalogue.poster_fetcher import PosterHosts
 from longtake.capabilities.catalogue.posters import DownloadResult, request_downloads
 from longtake.capabilities.catalogue.queries import (
     TitleFilter,

@@ -10,8 +10,8 @@ from sqlalchemy import Boolean, Row, bindparam, case, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.capabilities.catalogue.new_titles import NAMES, NewTitle, merge
+from longtake.capabilities.catalogue.poster_fetcher import LOCAL_PREFIX, PosterHosts, is_local, poster_hash
 from longtake.capabilities.catalogue.poster_store import create_posters
-from longtake.capabilities.catalogue.poster_urls import LOCAL_PREFIX, PosterHosts, is_local, poster_hash
 from longtake.capabilities.catalogue.removal import posters_of, remove_unused_posters
 from longtake.capabilities.catalogue.tables import SUBJECT, SYNC, titles
 from longtake.capabilities.catalogue.title_errors import NO_ERROR

@@ -1,15 +1,14 @@
 """Generation: tasks that providers work on, from the submit to the last event."""
 
 from longtake.adapters.providers.registry import lanes_of
-from longtake.capabilities.generation.account_removal import end_tasks_of, remove_tasks_of
 from longtake.capabilities.generation.deadlines import DeadlineSweep
 from longtake.capabilities.generation.estimates import Estimates
-from longtake.capabilities.generation.health_alerts import HealthCheck
+from longtake.capabilities.generation.health import HealthCheck
 from longtake.capabilities.generation.jobs import JobContext
 from longtake.capabilities.generation.lost_submits import LostSubmitHandler
 from longtake.capabilities.generation.outlook import Outlooks
 from longtake.capabilities.generation.poll import PollHandler
-from longtake.capabilities.generation.removal import Retention
+from longtake.capabilities.generation.removal import Retention, end_tasks_of, remove_tasks_of
 from longtake.capabilities.generation.service import TaskViews
 from longtake.capabilities.generation.submit import SubmitHandler
 from longtake.capabilities.generation.task_assets import TaskAssets

@@ -25,7 +25,7 @@ from longtake.errors import ProviderTaskNotFound
 from longtake.services.alerts import Severity, raise_alert
 from longtake.services.assets import NewAsset
 from longtake.services.provider_calls.calls import ask_provider, quiet_memo
-from longtake.services.provider_calls.trouble import Trouble
+from longtake.services.provider_calls.lanes import Trouble
 
 TIME_LIMIT = 30.0
 #: A provider's replicas may lag: a first "not found" is checked once more before the task fails.

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from sqlalchemy import delete, select
+from sqlalchemy import ColumnElement, delete, select
 
 from longtake.capabilities.generation.queries import get_task, no_task
-from longtake.capabilities.generation.tables import IS_UNFINISHED, PRUNE, UNFINISHED, tasks
+from longtake.capabilities.generation.tables import IS_UNFINISHED, PRUNE, TASK_KINDS, UNFINISHED, tasks
+from longtake.capabilities.generation.tasks import Unsuccessful, end_tasks
 from longtake.db import Database, Transaction
+from longtake.engine.control import cancel_of_subjects
 from longtake.engine.engine import Engine
 from longtake.engine.events import append_events
 from longtake.engine.jobs import Job, Priority
@@ -130,3 +132,28 @@ def remove_old_tasks(tx: Transaction, engine: Engine, days: float, after: str) -
     rows = tx.execute(page).all()
     remove_tasks(tx, engine, [row.id for row in rows if row.status not in UNFINISHED and row.ended_at < cutoff])
     return rows[-1].id if len(rows) == PAGE else None
+
+
+def end_tasks_of(tx: Transaction, _engine: Engine, user_id: str, before: datetime) -> bool:
+    """Cancel unfinished tasks, as the user could: their credits are released before the tasks are removed."""
+    found = _page(tx, user_id, before, IS_UNFINISHED)
+    cancel_of_subjects(tx, found, TASK_KINDS, "its user has deleted the account")
+    end_tasks(
+        tx,
+        unsuccessful=[
+            Unsuccessful(one, "cancelled", "CANCELLED", "Its user has deleted the account.") for one in found
+        ],
+    )
+    return len(found) == PAGE
+
+
+def remove_tasks_of(tx: Transaction, engine: Engine, user_id: str, before: datetime) -> bool:
+    """Remove tasks that have ended, with their messages and results."""
+    found = _page(tx, user_id, before, ~IS_UNFINISHED)
+    remove_tasks(tx, engine, found)
+    return len(found) == PAGE
+
+
+def _page(tx: Transaction, user_id: str, before: datetime, which: ColumnElement[bool]) -> list[str]:
+    mine = (tasks.c.user_id == user_id, tasks.c.created_at <= before, which)
+    return list(tx.execute(select(tasks.c.id).where(*mine).order_by(tasks.c.id).limit(PAGE)).scalars())

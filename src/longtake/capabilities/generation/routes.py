@@ -24,7 +24,7 @@ from longtake.capabilities.generation.schemas import (
     TaskPage,
 )
 from longtake.capabilities.generation.service import Generation
-from longtake.capabilities.generation.validation import check_request
+from longtake.capabilities.generation.submissions import check_request
 from longtake.capability import Context
 from longtake.engine.engine import Engine
 from longtake.errors import InvalidPreference

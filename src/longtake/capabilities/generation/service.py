@@ -13,9 +13,9 @@ from longtake.capabilities.generation.estimates import Estimates
 from longtake.capabilities.generation.outlook import Outlooks
 from longtake.capabilities.generation.queries import TaskFilter, get_task, list_tasks, unfinished_tasks
 from longtake.capabilities.generation.schemas import NO_OUTLOOK, Outlook, show_model, show_task
+from longtake.capabilities.generation.submissions import CheckedRequest, check_request
 from longtake.capabilities.generation.tables import Task
 from longtake.capabilities.generation.tasks import NewTask, TaskLimits, cancel_task, create_task
-from longtake.capabilities.generation.validation import CheckedRequest, check_request
 from longtake.capabilities.generation.watch import Watch
 from longtake.capability import Context
 from longtake.db import Database, Transaction, planned_once

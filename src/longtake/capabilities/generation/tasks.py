@@ -17,7 +17,7 @@ from sqlalchemy import Double, bindparam, func, insert, null, select, update
 from longtake.adapters.providers.provider import Provider
 from longtake.capabilities.generation.intervals import first_poll
 from longtake.capabilities.generation.queries import get_task
-from longtake.capabilities.generation.submissions import was_reported
+from longtake.capabilities.generation.submissions import CheckedRequest, was_reported
 from longtake.capabilities.generation.tables import (
     POLL,
     SUBMIT,
@@ -27,7 +27,6 @@ from longtake.capabilities.generation.tables import (
     task_from,
     tasks,
 )
-from longtake.capabilities.generation.validation import CheckedRequest
 from longtake.capability import OwnedAsset
 from longtake.clock import iso_timestamp, new_id
 from longtake.db import Transaction

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
+from longtake.capabilities.media.health import StuckCopies
 from longtake.capabilities.media.mirror import MIRROR_LANE, Mirror
-from longtake.capabilities.media.orphans import Orphans
 from longtake.capabilities.media.owners import AssetOwners
 from longtake.capabilities.media.previews import PREVIEW_LANE, Previews
-from longtake.capabilities.media.removal import ObjectRemoval
+from longtake.capabilities.media.removal import ObjectRemoval, Orphans
 from longtake.capabilities.media.store import save_public_prefix
-from longtake.capabilities.media.stuck_copies import StuckCopies
 from longtake.capabilities.media.thumbnail_maker import CloudflareFrames, ThumbnailMaker
 from longtake.capabilities.media.thumbnails import THUMBNAIL_LANE, Thumbnails
 from longtake.capability import Capability, Context

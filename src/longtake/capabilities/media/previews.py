@@ -9,7 +9,7 @@ from longtake.adapters.decoder.protocol import DecodeRequest
 from longtake.adapters.storage.keys import preview_key
 from longtake.capabilities.media.range_reader import StoredFile
 from longtake.capabilities.media.store import find_asset
-from longtake.capabilities.media.thumbnail_store import note_no_preview, note_preview
+from longtake.capabilities.media.thumbnails import note_no_preview, note_preview
 from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import JobKind, Settlement, Steps
 from longtake.engine.lanes import Lane

@@ -10,7 +10,6 @@ from longtake.adapters.storage import Storage
 from longtake.capabilities.media.content import Contents
 from longtake.capabilities.media.imports import ImportResult, Imports, Kind
 from longtake.capabilities.media.owners import AssetOwners
-from longtake.capabilities.media.references import TAKEN, References
 from longtake.capabilities.media.removal import delete_asset
 from longtake.capabilities.media.schemas import (
     AddBody,
@@ -22,7 +21,15 @@ from longtake.capabilities.media.schemas import (
     State,
     refused_import,
 )
-from longtake.capabilities.media.store import AssetFilter, get_asset, get_own_asset, list_assets, retry_asset
+from longtake.capabilities.media.store import (
+    TAKEN,
+    AssetFilter,
+    References,
+    get_asset,
+    get_own_asset,
+    list_assets,
+    retry_asset,
+)
 from longtake.capability import AssetOwner, Context
 from longtake.db import Database
 from longtake.engine.engine import Engine

@@ -17,7 +17,9 @@ from sqlalchemy import select, update
 
 from longtake.adapters.providers.provider import Accepted, Delivered, GenerationRequest, Provider
 from longtake.adapters.storage import Storage
-from longtake.capabilities.scenes.endings import (
+from longtake.capabilities.scenes.models import SceneModels, lane_name
+from longtake.capabilities.scenes.queue import MAX_ATTEMPTS
+from longtake.capabilities.scenes.runs import (
     EndedImage,
     FinishedImage,
     ReturnedImage,
@@ -25,8 +27,6 @@ from longtake.capabilities.scenes.endings import (
     image_message,
     return_images,
 )
-from longtake.capabilities.scenes.models import SceneModels, lane_name
-from longtake.capabilities.scenes.queue import MAX_ATTEMPTS
 from longtake.capabilities.scenes.tables import IMAGE, IS_LIVE, image_jobs, scene_runs
 from longtake.clock import Clock
 from longtake.db import Database, Transaction
@@ -42,8 +42,7 @@ from longtake.engine.verdicts import unspent
 from longtake.errors import LeaseLost, MediaRefused, ProviderRefused, StorageUnavailable
 from longtake.services.assets import NewAsset, keep_paid_bytes
 from longtake.services.provider_calls.calls import Breaker, ask_provider
-from longtake.services.provider_calls.lanes import act_on_trouble
-from longtake.services.provider_calls.trouble import Trouble
+from longtake.services.provider_calls.lanes import Trouble, act_on_trouble
 
 #: A try that takes longer is stopped, and the image job goes back to the queue.
 TIME_LIMIT = 60.0

@@ -7,9 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from longtake.capabilities.scenes.models import SceneModels
-from longtake.capabilities.scenes.outlook import NOTHING, RunOutlook, read_outlook
 from longtake.capabilities.scenes.queries import Run, get_run, list_runs
-from longtake.capabilities.scenes.queue import ImageOrder, advance_run, queue_scenes, regenerate_scene
+from longtake.capabilities.scenes.queue import (
+    NOTHING,
+    ImageOrder,
+    RunOutlook,
+    advance_run,
+    queue_scenes,
+    read_outlook,
+    regenerate_scene,
+)
 from longtake.capabilities.scenes.runs import NewRun, cancel_run, check_scene_prompt, create_run, delete_run
 from longtake.capabilities.scenes.schemas import show_run, show_summary
 from longtake.capability import Context

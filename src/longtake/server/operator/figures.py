@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from longtake.capabilities.generation.figures import generation_figures
+from longtake.capabilities.generation.health import generation_figures
 from longtake.capabilities.scenes.queries import scene_figures
 from longtake.db import Transaction
 from longtake.engine.engine import Engine

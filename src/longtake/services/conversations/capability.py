@@ -9,6 +9,6 @@ def capability(_context: Context) -> Capability:
     return Capability(
         routers="longtake.services.conversations.routes:routers",
         event_types=("message.changed", "conversation.changed", "conversation.deleted"),
-        snapshot="longtake.services.conversations.snapshot:part",
+        snapshot="longtake.services.conversations.routes:part",
         account_removers=[AccountRemover(remove_conversations_of)],
     )

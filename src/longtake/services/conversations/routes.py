@@ -1,19 +1,24 @@
 """`/v1/conversations`: each user's own conversations and messages."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
 
-from longtake.capability import Context
-from longtake.db import Database
+from longtake.capability import Context, SnapshotPart
+from longtake.db import Database, Transaction
 from longtake.engine.engine import Engine
-from longtake.http.paging import read_cursor, write_cursor
+from longtake.http.paging import Cursor, read_cursor, write_cursor
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.services.accounts.current_caller import CurrentCaller
 from longtake.services.conversations.messages import add_message, list_messages
 from longtake.services.conversations.schemas import (
+    CONVERSATION_EXAMPLE,
     ConversationList,
     ConversationView,
     MessageList,
@@ -24,6 +29,7 @@ from longtake.services.conversations.schemas import (
 )
 from longtake.services.conversations.store import (
     PAGE_LIMIT,
+    count_unread,
     create_conversation,
     get_conversation,
     list_conversations,
@@ -130,3 +136,46 @@ def _add_changing(router: APIRouter, database: Database) -> None:
         """Mark all messages as read. Scope `generate`."""
         caller.require("generate")
         return ConversationView.model_validate(await database.run(mark_read, caller.user_id, str(conversation_id)))
+
+
+CONVERSATIONS = 50
+
+
+class ConversationSnapshot(BaseModel):
+    """The members about conversations."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"conversations": [CONVERSATION_EXAMPLE], "conversations_next": None, "unread": 1}]
+        }
+    )
+
+    conversations: list[ConversationView] = Field(description="The last changed first.")
+    conversations_next: str | None = Field(description="`before` for the rest of them; null when there is none.")
+    unread: int = Field(description="Answers not read yet, over all conversations.")
+
+
+@dataclass(frozen=True, slots=True)
+class SeenConversations:
+    """A user's conversations as they were in one moment."""
+
+    shown: list[dict[str, Any]]
+    next: Cursor | None
+    unread: int
+
+
+def part(_context: Context) -> SnapshotPart[SeenConversations]:
+    """Return the part."""
+    return SnapshotPart(schema=ConversationSnapshot, read=_read, show=_show)
+
+
+def _read(tx: Transaction, user_id: str) -> SeenConversations:
+    return SeenConversations(*list_conversations(tx, user_id, None, CONVERSATIONS), count_unread(tx, user_id))
+
+
+async def _show(seen: SeenConversations) -> dict[str, Any]:
+    return {
+        "conversations": [ConversationView.model_validate(one).model_dump(mode="json") for one in seen.shown],
+        "conversations_next": None if seen.next is None else write_cursor(seen.next),
+        "unread": seen.unread,
+    }

@@ -6,10 +6,9 @@ kept beside the entries and changes in the same transaction.
 """
 
 from longtake.services.credits.audit import Finding, audit
-from longtake.services.credits.balances import Balance, balance
 from longtake.services.credits.holds import Ended, capture, end_holds, hold, hold_each, release
 from longtake.services.credits.ledger import grant, refund, withdraw
-from longtake.services.credits.transfers import HistoryPage, Transfer, history
+from longtake.services.credits.transfers import Balance, HistoryPage, Transfer, balance, history
 
 __all__ = [
     "Balance",

@@ -8,5 +8,5 @@ def capability(_context: Context) -> Capability:
     return Capability(
         routers="longtake.services.credits.routes:routers",
         event_types=("credits.changed",),
-        snapshot="longtake.services.credits.snapshot:part",
+        snapshot="longtake.services.credits.routes:part",
     )

@@ -19,9 +19,8 @@ from longtake.db.dialects import NOW, POSTGRESQL, SQLITE
 from longtake.db.prepared import Prepared
 from longtake.engine.queue_postgresql import arrays
 from longtake.errors import StateConflict
-from longtake.services.credits.balances import open_balance
 from longtake.services.credits.tables import credit_holds
-from longtake.services.credits.transfers import HOLDS_LIMIT, Transfer, check_amount, post
+from longtake.services.credits.transfers import HOLDS_LIMIT, Transfer, check_amount, open_balance, post
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,20 +1,23 @@
 """`/v1/credits` and `/v1/admin`: users see their own credits, administrators grant and refund."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict
 
-from longtake.capability import Context
+from longtake.capability import Context, SnapshotPart
 from longtake.db import Database, Transaction
 from longtake.engine.engine import Engine
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.services.accounts.current_caller import CurrentCaller
-from longtake.services.credits.balances import balance
 from longtake.services.credits.ledger import grant, refund
 from longtake.services.credits.schemas import BalanceView, GrantOrder, HistoryView, Receipt, RefundOrder, TransferView
-from longtake.services.credits.transfers import HISTORY_LIMIT, Transfer, history
+from longtake.services.credits.transfers import HISTORY_LIMIT, Balance, Transfer, balance, history
 
 
 def routers(context: Context, _engine: Engine) -> list[APIRouter]:
@@ -99,3 +102,20 @@ def _receipt(made: Transfer) -> Receipt:
             "task_id": made.task_id,
         }
     )
+
+
+class CreditSnapshot(BaseModel):
+    """The member about credits."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"credits": {"available": 100, "held": 4}}]})
+
+    credits: BalanceView
+
+
+def part(_context: Context) -> SnapshotPart[Balance]:
+    """Return the part."""
+    return SnapshotPart(schema=CreditSnapshot, read=balance, show=_show)
+
+
+async def _show(found: Balance) -> dict[str, Any]:
+    return {"credits": asdict(found)}

@@ -26,8 +26,7 @@ from longtake.errors import (
     ProviderUnauthorized,
     ProviderUnavailable,
 )
-from longtake.services.provider_calls.lanes import LaneOwner, end_trouble
-from longtake.services.provider_calls.trouble import Trouble
+from longtake.services.provider_calls.lanes import LaneOwner, Trouble, end_trouble
 
 if TYPE_CHECKING:
     from longtake.engine.jobs import Job

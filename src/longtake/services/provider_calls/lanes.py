@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
@@ -12,7 +13,39 @@ from longtake.engine.lane_store import all_lanes, lock_lanes, pause_unpaused, re
 from longtake.engine.lanes import Lane
 from longtake.errors import ProviderUnauthorized
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
-from longtake.services.provider_calls.trouble import Trouble
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What keeps a job waiting, and what to do with the lane."""
+
+    code: str
+    message: str
+    #: Lanes to pause until an operator resumes them: "submit" or "all".
+    pause: str | None = None
+    #: Raise an alert, one for the provider instead of one for each task.
+    alert: bool = False
+    #: The number of the next try, and the seconds until then; None if nothing was tried.
+    attempt: int | None = None
+    seconds: float = 0.0
+
+
+#: The sentences for users. URLs, keys and quotas are for operators, who see the alert and the task's row.
+TROUBLE = {
+    "PROVIDER_BUSY": "The provider takes no more requests for now.",
+    "PROVIDER_FULL": "The provider works on as many tasks as it takes at once.",
+    "PROVIDER_QUOTA_SPENT": "The provider takes nothing more today.",
+    "SUBMIT_UNKNOWN": "The provider's answer was lost; the task costs nothing unless it is found again.",
+    "TASK_NOT_FOUND": "The provider does not know the task; it is asked once more.",
+}
+OTHER_TROUBLE = "The provider cannot be used right now; the task goes on by itself."
+OUR_TROUBLE = "Something went wrong on our side; the task goes on by itself."
+
+
+def trouble_words(code: str) -> str:
+    """Return the sentence for users; never the provider's own text, which may contain URLs."""
+    return TROUBLE.get(code, OTHER_TROUBLE if code.startswith("PROVIDER_") else OUR_TROUBLE)
+
 
 log = structlog.get_logger(__name__)
 
