@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from longtake.engine.claims import Claim
     from proofs.faults.lab import Child, Lab
 
-WEDGED_SOON = ("longtake.engine.heartbeat", "WEDGED_GRACE_SECONDS", 0.5)
+WEDGED_SOON = ("longtake.engine.membership", "WEDGED_GRACE_SECONDS", 0.5)
 
 
 def workers(lab: Lab) -> set[str]:

@@ -50,7 +50,7 @@ async def test_a_job_put_back_by_a_slow_commit_is_found_though_others_claimed_me
             monkeypatch.setattr(worker.timer, "end_claim", noted)
             worker.timer.wake()
             # SQLite has one writer: there the claim comes after the commit.
-            await until(lambda: bool(claims) if database.dialect != "sqlite" else worker.reserved > 0)
+            await until(lambda: bool(claims) if database.dialect != "sqlite" else worker.claimer.reserved > 0)
         finally:
             go_on.set()
         await stage.until(lambda: len(stage.started) == 2)
@@ -94,7 +94,7 @@ async def test_room_that_a_full_lane_did_not_need_is_there_for_others(
             monkeypatch.setattr(engine, "claim_lane", claim_slowly)
             await database.run(enqueue_both)
             await until(asked.is_set)
-            await until(lambda: worker.room() == 0 and engine.clock.monotonic() > worker.timer._claim_at + 0.1)
+            await until(lambda: worker.claimer.room() == 0 and engine.clock.monotonic() > worker.timer._claim_at + 0.1)
             go_on.set()
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await plain.wait()

@@ -227,7 +227,7 @@ async def test_no_more_run_at_once_than_the_worker_may(database: Database) -> No
         await stage.enqueue()
     async with stage.working(concurrency=3) as worker:
         await stage.until(lambda: len(stage.started) == 3)
-        assert worker.room() == 0
+        assert worker.claimer.room() == 0
         # Whatever it hears, it takes no more.
         worker.timer.wake()
         await database.run(hire)

@@ -131,7 +131,7 @@ async def test_what_a_limited_lane_gives_after_the_stop_is_given_back_too(databa
     job_id = await stage.enqueue()
     async with stage.working() as worker:
         assert await asyncio.to_thread(claiming.wait, 20)
-        pumps = [one for one in asyncio.all_tasks() if getattr(one.get_coro(), "__qualname__", "") == "Worker._pump"]
+        pumps = [one for one in asyncio.all_tasks() if getattr(one.get_coro(), "__qualname__", "") == "Claimer._pump"]
         assert pumps
         worker.stop()
         gone, _there = await asyncio.wait(pumps, timeout=0.3)

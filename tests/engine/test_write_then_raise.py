@@ -15,8 +15,7 @@ from sqlalchemy import select, text
 
 from longtake import Database, Done, Engine, JobKind, JobRequest, Lane, Outcome, Retry, Settlement, Snooze, Steps
 from longtake.db import retry
-from longtake.engine import lane_claimer
-from longtake.engine import worker as worker_module
+from longtake.engine import claimer
 from longtake.engine.tables import job_attempts, jobs, jobs_ended
 from longtake.errors import DatabaseUnavailable
 from tests.engine.stage import Stage, add_effect, effects, make_effects, until_read
@@ -120,7 +119,7 @@ async def retry_until_available(call: Callable[[], Any]) -> Any:
 async def test_every_effect_is_there_once_and_nothing_is_lost_or_stuck(
     database: Database, seed: int, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (retry, worker_module, lane_claimer):
+    for module in (retry, claimer):
         monkeypatch.setattr(module, "PAUSE_SECONDS", 0.01)
     await database.run(make_effects)
     forgetful = ForgetfulDatabase(database, seed, after=after)

@@ -127,11 +127,11 @@ async def _until_idle(
         async with asyncio.timeout(claim_until - clock.monotonic()):
             while not working.done():
                 await asyncio.wait([working], timeout=LOOK_SECONDS)
-                if worker.busy or await has_more():
+                if worker.claimer.busy or await has_more():
                     continue
                 within = claim_until - clock.monotonic()
                 found = await worker.database.read(outstanding, worker.engine, worker.id, within, window)
-                if not found.due and not worker.busy:
+                if not found.due and not worker.claimer.busy:
                     return
 
 
@@ -156,7 +156,7 @@ def outstanding(tx: Transaction, engine: Engine, worker: str, within: float, win
 
 def _worth_watching(engine: Engine, one: WorkerState, window: float) -> bool:
     """Say whether a worker seems dead and can be known to be before our time is up."""
-    if engine.database.incarnation not in {None, one.incarnation}:
+    if not one.may_exist(engine.database.incarnation):
         return True
     return one.lease_left < 0 and one.lease_seconds < window
 

@@ -61,6 +61,13 @@ class WorkerState:
     lease_left: float
     lease_seconds: float
 
+    def may_exist(self, ours: str | None) -> bool:
+        """Say whether its process can exist; ``ours`` is the database's incarnation.
+
+        Where one process owns the database, workers of earlier owners are gone even if their lease still runs.
+        """
+        return ours in {None, self.incarnation}
+
 
 def register_worker(tx: Transaction, worker: str, name: str, incarnation: str | None, lease_seconds: float) -> None:
     """Begin a worker's life. A second time changes nothing: the answer to the first may have been lost."""
@@ -94,21 +101,12 @@ def find_workers(tx: Transaction) -> tuple[list[WorkerState], int]:
     return seen, int(orphans)
 
 
-def is_alive(lease_left: float, incarnation: str | None, ours: str | None) -> bool:
+def is_alive(worker: WorkerState, ours: str | None) -> bool:
     """Say whether a worker counts as alive: its lease runs, and its process can exist.
 
-    ``ours`` is the database's incarnation: where one process owns the database, workers of earlier
-    owners are gone even if their lease still runs. This is for showing; removing a worker takes two witnesses.
+    This is for showing; removing a worker takes two witnesses.
     """
-    return lease_left > 0 and ours in {None, incarnation}
-
-
-def any_alive(tx: Transaction, ours: str | None) -> bool:
-    """Say whether any worker counts as alive, by the same rule."""
-    alive = select(workers.c.id).where(workers.c.lease_until > NOW)
-    if ours is not None:
-        alive = alive.where(workers.c.incarnation == ours)
-    return tx.execute(alive.limit(1)).first() is not None
+    return worker.lease_left > 0 and worker.may_exist(ours)
 
 
 class Witness:
@@ -138,7 +136,7 @@ class Witness:
         return [one for one in seen if one.id != myself and self._is_dead(one, now)]
 
     def _is_dead(self, one: WorkerState, now: float) -> bool:
-        if self._incarnation is not None and one.incarnation != self._incarnation:
+        if not one.may_exist(self._incarnation):
             return True
         # More lease left than it is ever given: the database's clock went back, and says nothing.
         over_by_database = one.lease_left < 0 or one.lease_left > one.lease_seconds * 1.5

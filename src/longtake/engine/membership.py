@@ -1,18 +1,23 @@
-"""A worker's membership: registered, kept alive by heartbeats, its leases compared with its running jobs."""
+"""A worker's membership: registered, kept alive by heartbeats, its leases compared with its running jobs.
+
+Heartbeats come from a thread of their own, so that a blocked event loop does not cost the worker its leases.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from longtake.clock import new_id
-from longtake.db.retry import retry_until_available
+from longtake.db.retry import TRANSIENT, retry_until_available
 from longtake.engine.executor import StopReason
-from longtake.engine.heartbeat import Heartbeat
-from longtake.engine.leases import Pulse, register_worker, retire_worker, return_jobs
+from longtake.engine.leases import Pulse, beat, register_worker, retire_worker, return_jobs
+from longtake.engine.verdicts import judge_crash, unsettled
 from longtake.errors import LongtakeError
+from longtake.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -20,26 +25,35 @@ if TYPE_CHECKING:
     from longtake.engine.completer import Completer
     from longtake.engine.engine import Engine
     from longtake.engine.executor import Executor, RunningJob
+    from longtake.engine.jobs import Job
 
 log = structlog.get_logger(__name__)
 
 #: A claim whose answer came while a beat was under way is missing from that beat.
 ANSWER_SECONDS = 1.0
 FAREWELL_SECONDS = 5.0
+#: How long past its time limit a handler may ignore that it was cancelled.
+WEDGED_GRACE_SECONDS = 10.0
+#: After a beat that failed, the next one comes sooner.
+RETRY_SECONDS = 1.0
 
 
 class Membership:
     """Who we are to the others. The identity changes when they have taken us for dead."""
 
     def __init__(
-        self, engine: Engine, completer: Completer, executor: Executor, name: str, lease: float, beat: float
+        self, engine: Engine, completer: Completer, executor: Executor, name: str, lease: float, interval: float
     ) -> None:
         self._engine = engine
         self._completer = completer
         self._executor = executor
         self._name = name
         self._lease = lease
-        self._heartbeat = Heartbeat(engine, lease, beat, executor.all, self._hear_pulse)
+        self._interval = interval
+        self._beat_now, self._end = threading.Event(), threading.Event()
+        self._heart = threading.Thread(target=self._beat_until_end, name="longtake-heartbeat", daemon=True)
+        #: For whom the heart beats; only once that worker is registered.
+        self._registered = ""
         self._strangers: dict[tuple[str, str], float] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._errands: set[asyncio.Task[Any]] = set()
@@ -49,12 +63,15 @@ class Membership:
     async def join(self) -> None:
         """Register, and begin to beat."""
         self._loop = asyncio.get_running_loop()
-        await retry_until_available(self._register)
-        self._heartbeat.start(self.id)
+        await self._register()
+        self._heart.start()
 
     async def leave(self) -> None:
         """Stop beating and say good-bye; what we still had is given back by then."""
-        await asyncio.to_thread(self._heartbeat.stop)
+        self._end.set()
+        self._beat_now.set()
+        # A beat may be under way.
+        await asyncio.to_thread(self._heart.join)
         try:
             async with asyncio.timeout(FAREWELL_SECONDS):
                 await self._engine.database.run(retire_worker, self.id)
@@ -63,15 +80,15 @@ class Membership:
 
     def beat_soon(self) -> None:
         """Beat at once: one of our jobs may have been cancelled."""
-        self._heartbeat.beat_soon()
+        self._beat_now.set()
 
     async def _register(self) -> None:
-        database = self._engine.database
-        await database.run(register_worker, self.id, self._name, database.incarnation, self._lease)
+        worker, database = self.id, self._engine.database
+        values = (worker, self._name, database.incarnation, self._lease)
+        await retry_until_available(database.run, register_worker, *values)
+        self._registered = worker
 
-    def _hear_pulse(self, worker: str, pulse: Pulse) -> None:
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._compare, worker, pulse)
+    # -- on the event loop: what the database says is ours ------------------------------------------------------
 
     def _compare(self, worker: str, pulse: Pulse) -> None:
         """Compare the leases in the database with the jobs that run here."""
@@ -110,13 +127,58 @@ class Membership:
             self._executor.lose(one)
         self._completer.forget()
         self.id = self._completer.worker = new_id()
-        self._run_errand(self._register_again())
-
-    async def _register_again(self) -> None:
-        await retry_until_available(self._register)
-        self._heartbeat.follow(self.id)
+        self._run_errand(self._register())
 
     def _run_errand(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.create_task(work)
         self._errands.add(task)
         task.add_done_callback(self._errands.discard)
+
+    # -- on the heart's thread -----------------------------------------------------------------------------------
+
+    def _beat_until_end(self) -> None:
+        pause = self._interval
+        while True:
+            self._beat_now.wait(pause)
+            self._beat_now.clear()
+            if self._end.is_set():
+                return
+            pause = self._interval if self._beat() else min(RETRY_SECONDS, self._interval)
+
+    def _beat(self) -> bool:
+        worker = self._registered
+        try:
+            self._abandon_wedged(worker)
+            pulse = self._engine.database.run_blocking(beat, worker, self._lease)
+        except LongtakeError as error:
+            log.warning("heartbeat failed", action="beat", code=error.code, error=error.message)
+            return False
+        except Exception:
+            log.exception("heartbeat failed", action="beat")
+            return False
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._compare, worker, pulse)
+        return True
+
+    def _abandon_wedged(self, worker: str) -> None:
+        """Take jobs away from handlers that no longer react."""
+        now = self._engine.clock.monotonic()
+        for one in self._executor.all():
+            started = one.started_at
+            if started is None or now - started < one.kind.time_limit + WEDGED_GRACE_SECONDS:
+                continue
+            if self._take_away(one.job, worker):
+                log.error(
+                    "handler wedged, job taken from it", action="abandon", job_id=one.job.id, job_kind=one.job.kind
+                )
+
+    def _take_away(self, job: Job, worker: str) -> bool:
+        run, finish = self._engine.database.run_blocking, self._engine.finish
+        try:
+            return bool(run(finish, [judge_crash(job, worker)]))
+        except TRANSIENT:
+            raise
+        except Exception as error:
+            # A settle that fails must not cost the worker its heartbeat, and with it all other jobs.
+            log.exception("a wedged job could not be settled", action="abandon", job_id=job.id, job_kind=job.kind)
+            return bool(run(finish, [unsettled(job, worker, redact_text(f"{type(error).__name__}: {error}"))]))

@@ -13,7 +13,7 @@ from sqlalchemy import func, literal_column, select
 
 from longtake.db.dialects import seconds_until
 from longtake.engine.lane_store import all_lanes
-from longtake.engine.leases import is_alive
+from longtake.engine.leases import find_workers, is_alive
 from longtake.engine.queries import plain
 from longtake.engine.tables import job_kinds, jobs, schedules, workers
 
@@ -82,22 +82,13 @@ def list_schedules(tx: Transaction) -> list[dict[str, Any]]:
 
 
 def list_workers(tx: Transaction, engine: Engine) -> list[dict[str, Any]]:
-    """Return the workers with what each runs. One that is not alive is about to lose its jobs to another.
-
-    Where one process owns the database, workers of earlier owners are gone even if their lease still runs.
-    """
-    incarnation = engine.database.incarnation
+    """Return the workers with what each runs. One that is not alive is about to lose its jobs to another."""
+    seen, _orphans = find_workers(tx)
+    alive = {one.id for one in seen if is_alive(one, engine.database.incarnation)}
     running = _running(tx).by_worker
     left = seconds_until(workers.c.lease_until).label("lease_left_seconds")
     rows = tx.execute(select(workers, left).order_by(workers.c.started_at))
-    return [
-        {
-            **plain(row),
-            "alive": is_alive(row.lease_left_seconds, row.incarnation, incarnation),
-            "running": running[row.id],
-        }
-        for row in rows
-    ]
+    return [{**plain(row), "alive": row.id in alive, "running": running[row.id]} for row in rows]
 
 
 def count_waiting(tx: Transaction, engine: Engine) -> dict[str, Any]:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from longtake.db.retry import PAUSE_SECONDS, TRANSIENT
 from longtake.engine.claim_timer import ClaimTimer
+from longtake.engine.claimer import Claimer
 from longtake.engine.completer import Completer
 from longtake.engine.executor import Executor
-from longtake.engine.lane_claimer import LaneClaimer
 from longtake.engine.maintenance import start_maintenance
 from longtake.engine.membership import Membership
 
@@ -25,10 +24,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-PUMPS = 2
 #: What a worker wakes up for; signals are also sent about events and tasks.
 TOPICS = ("jobs", "cancel")
-BATCH = 100
 #: How long the last verdicts may take to be written at a stop.
 FLUSH_SECONDS = 5.0
 
@@ -50,17 +47,14 @@ class Worker:
     ) -> None:
         self.engine = engine
         self.database = engine.database
-        self.concurrency = concurrency
         self.lease_seconds = lease_seconds
         self.stop_grace_seconds = stop_grace_seconds
         self.timer = ClaimTimer(engine.clock, poll_seconds, engine.kinds)
         self.completer = Completer(engine, self.timer, on_written)
         self.executor = Executor(engine, self.completer, self.timer, lease_seconds)
+        self.claimer = Claimer(engine, self.timer, self.completer, self.executor, concurrency)
         name = name or f"{socket.gethostname()}:{os.getpid()}"
         self.membership = Membership(engine, self.completer, self.executor, name, lease_seconds, heartbeat_seconds)
-        #: Room that claims under way may fill.
-        self.reserved = 0
-        self._lanes = LaneClaimer(self)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
         self._waking = False
@@ -80,8 +74,7 @@ class Worker:
             log.warning("stopped before the database could be reached", action="stop", worker=self.id)
             return
         unsubscribe = self.database.signals.subscribe(self._hear_signal)
-        pumps = [asyncio.create_task(self._pump()) for _ in range(PUMPS)]
-        lanes = asyncio.create_task(self._lanes.run())
+        pumps, lanes = self.claimer.start()
         duties = [asyncio.create_task(self.executor.run_suspects()), *start_maintenance(self)]
         log.info("worker started", action="start", worker=self.id, kinds=sorted(self.engine.kinds))
         try:
@@ -95,24 +88,9 @@ class Worker:
     def stop(self) -> None:
         """Claim nothing more; let what runs finish within the grace, then give it back unspent."""
         self._stopping.set()
+        self.claimer.close()
         self.executor.close()
         self.timer.wake()
-
-    @property
-    def stopping(self) -> bool:
-        """Say whether the worker is on its way out."""
-        return self._stopping.is_set()
-
-    @property
-    def busy(self) -> bool:
-        """Say whether any job runs, is about to, or waits to be written."""
-        return bool(len(self.executor) or self.reserved or self.completer.waiting)
-
-    def room(self) -> int:
-        """Return how many more jobs may run."""
-        if self.stopping or self.executor.reserved_for_suspect:
-            return 0
-        return max(self.concurrency - len(self.executor) - self.reserved, 0)
 
     async def _join(self) -> None:
         """Register. The database may be away for any time: a stop is heard meanwhile, and waits for the grace."""
@@ -124,34 +102,6 @@ class Worker:
             joining.cancel()
             await asyncio.wait([joining])
         self.joined = not joining.cancelled()
-
-    async def _pump(self) -> None:
-        """Exchange what is finished for what is next, again and again."""
-        # Also while a claim is under way in any lane: what it brings after the stop has to be given back.
-        while not (self.stopping and not self.busy):
-            await self.timer.until_something_to_do(has_room=self.room() > 0)
-            if held_back := self.timer.held_back(len(self.executor)):
-                await asyncio.sleep(held_back)
-            verdicts = self.completer.take()
-            wanted = self.timer.begin_claim(min(self.room(), BATCH))
-            if not verdicts and not wanted:
-                continue
-            self.timer.begin_exchange()
-            self.reserved += wanted
-            claimed_at = self.engine.clock.monotonic()
-            try:
-                claim = await self.completer.exchange(verdicts, self.timer.queues(), wanted, look=self.timer.look())
-            except TRANSIENT as error:
-                log.warning("database trouble, trying again", action="exchange", code=error.code, error=error.message)
-                self.timer.put_off(wanted, PAUSE_SECONDS)
-                await asyncio.sleep(PAUSE_SECONDS)
-                continue
-            finally:
-                self.reserved -= wanted
-            self.timer.end_claim(claim, wanted)
-            self.executor.take(claim, claimed_at)
-        # At a stop the other pump may be waiting for what this one has just written.
-        self.timer.wake()
 
     async def _wind_down(
         self, pumps: list[asyncio.Task[None]], lanes: asyncio.Task[None], duties: list[asyncio.Task[None]]

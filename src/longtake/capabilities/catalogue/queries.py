@@ -19,7 +19,7 @@ from longtake.capabilities.catalogue.tables import (
     posters,
     titles,
 )
-from longtake.engine.leases import any_alive
+from longtake.engine.leases import find_workers, is_alive
 from longtake.engine.tables import job_kinds, jobs, schedules
 from longtake.errors import NotFound
 
@@ -124,7 +124,8 @@ def read_status(tx: Transaction, incarnation: str | None) -> dict[str, Any]:
 def is_running(tx: Transaction, incarnation: str | None) -> bool:
     """Say whether the catalogue runs: a worker is alive, and none of its kinds is paused."""
     stopped = select(job_kinds.c.name).where(job_kinds.c.name.in_(KINDS), job_kinds.c.paused).limit(1)
-    return any_alive(tx, incarnation) and tx.execute(stopped).first() is None
+    seen, _orphans = find_workers(tx)
+    return any(is_alive(one, incarnation) for one in seen) and tx.execute(stopped).first() is None
 
 
 def running_jobs(tx: Transaction) -> int:
