@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import typer
-from pydantic import ValidationError
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from longtake.validation import field_message
@@ -35,6 +34,8 @@ class PlainCommand(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
+            from pydantic import ValidationError
+
             if isinstance(error.__cause__, ValidationError):
                 first = error.__cause__.errors(include_url=False)[0]
                 error.message = f"{field_message(first).removesuffix('.')}."
