@@ -192,14 +192,12 @@ class Executor:
         one.permitted, one.started_at = True, self._engine.clock.monotonic()
 
     async def _wait_for_permit(self, one: RunningJob) -> None:
-        if self._too_late(one) and not (self._keeps_place(one) and await self._renew(one)):
-            await self._give_back(one)
-        # Looked at again each time: timers of the event loop may be a little early.
-        while (wait := one.permit_at - self._engine.clock.monotonic()) > 0:
-            if self._closing:
+        # Looked at again each time: timers may be early, and a permit may lapse while it is waited for.
+        while (now := self._engine.clock.monotonic()) < one.permit_at or now > one.start_by:
+            if self._closing or (now > one.start_by and not (self._keeps_place(one) and await self._renew(one))):
                 await self._give_back(one)
-            await asyncio.sleep(wait)
-        if self._too_late(one) or (one.kind.permit == "start" and self._closed_to(one)):
+            await asyncio.sleep(max(one.permit_at - self._engine.clock.monotonic(), 0.0))
+        if one.kind.permit == "start" and self._closed_to(one):
             await self._give_back(one)
 
     def _too_late(self, one: RunningJob) -> bool:
