@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake import Database, Done, Engine, JobKind, Worker
+from longtake.db.errors import DatabaseBusy
 from longtake.db.postgresql import LONGEST_PAUSE_SECONDS, PATIENCE_SECONDS, PostgresqlDatabase
 from longtake.db.postgresql_session import SessionOptions
-from longtake.errors import DatabaseBusy
 from tests.wait import PATIENCE_SECONDS as PATIENCE
 from tests.wait import until, wait_for
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake import open_database
-from longtake.errors import DatabaseReadOnly
+from longtake.db.errors import DatabaseReadOnly
 from tests.databases import as_administrator
 from tests.outside import plain_sql
 from tests.wait import wait_for

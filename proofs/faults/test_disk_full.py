@@ -15,7 +15,7 @@ from sqlalchemy import insert
 from structlog.testing import capture_logs
 
 from longtake import Done, Engine, JobKind, Worker, open_database
-from longtake.errors import DatabaseFull, DatabaseUnavailable
+from longtake.db.errors import DatabaseFull, DatabaseUnavailable
 from proofs.faults.child_worker import effects
 from tests.wait import PATIENCE_SECONDS
 

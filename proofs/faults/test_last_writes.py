@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import insert
 
 from longtake import Done, Engine, JobKind, JobRequest, Worker
-from longtake.errors import DatabaseUnavailable
+from longtake.db.errors import DatabaseUnavailable
 from proofs.faults.child_worker import effects
 from tests.wait import until, wait_for
 

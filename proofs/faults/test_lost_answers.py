@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from longtake import open_database
-from longtake.errors import DatabaseUnavailable
+from longtake.db.errors import DatabaseUnavailable
 from tests.db.proxy import Cut, CuttingProxy
 from tests.wait import wait_for
 

@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from joserfc.jwk import ECKey, OctKey, RSAKey
 
-from longtake.errors import Unauthorized
+from longtake.services.accounts.errors import Unauthorized
 from longtake.services.accounts.own_tokens import ExpectedClaims
 from longtake.services.accounts.tokens import PublishedKeys, SharedSecret, Tokens, from_file
 from tests.accounts.stage import SECRET, claims, signed

@@ -10,10 +10,11 @@ from sqlalchemy import update
 from longtake import Engine, open_database
 from longtake.adapters.net import HttpClient
 from longtake.clock import SystemClock
-from longtake.errors import DatabaseFull, Forbidden, KeySetUnavailable, Unauthorized
+from longtake.db.errors import DatabaseFull
 from longtake.services.accounts.api_keys import api_keys, create_key, list_keys, make_key, revoke_key
 from longtake.services.accounts.authenticator import Authenticator, build_authenticator
 from longtake.services.accounts.current_caller import Caller
+from longtake.services.accounts.errors import Forbidden, KeySetUnavailable, Unauthorized
 from longtake.settings import Settings
 from tests.accounts.stage import SECRET, authenticator, claims, signed
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake.errors import Forbidden, Unauthorized
 from longtake.services.accounts.caller import SCOPES, Caller
+from longtake.services.accounts.errors import Forbidden, Unauthorized
 from longtake.services.accounts.own_tokens import ExpectedClaims, mint
 from longtake.services.accounts.tokens import SharedSecret, Tokens, caller_from
 from tests.accounts.stage import SECRET, claims

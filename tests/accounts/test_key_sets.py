@@ -11,7 +11,8 @@ from aiohttp import web
 from joserfc.jwk import ECKey, OctKey
 
 from longtake.adapters.net import HttpClient
-from longtake.errors import ConnectFailed, KeySetUnavailable, NetError, Unauthorized
+from longtake.adapters.net.errors import ConnectFailed, NetError
+from longtake.services.accounts.errors import KeySetUnavailable, Unauthorized
 from longtake.services.accounts.own_tokens import ExpectedClaims
 from longtake.services.accounts.tokens import PublishedKeys, Tokens, from_address, from_file, read_key_set
 from tests.accounts.stage import claims, signed

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.errors import AuthenticationRequired
 from longtake.server.server import require_keys_for_open_address
+from longtake.services.accounts.errors import AuthenticationRequired
 from longtake.settings import Settings
 from tests.service.conftest import Commands
 from tests.service.processes import Place, Server

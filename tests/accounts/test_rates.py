@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.errors import RateLimited
 from longtake.services.accounts.authenticator import RateLimits
+from longtake.services.accounts.errors import RateLimited
 
 if TYPE_CHECKING:
     from tests.databases import StoppedClock

@@ -16,8 +16,8 @@ from longtake import Cancelled, Done, Fail, Retry, Settlement, Worker
 from longtake.adapters.net import HttpClient
 from longtake.capabilities.media import copier
 from longtake.engine.control import request_cancel
+from longtake.engine.errors import LeaseLost
 from longtake.engine.tables import jobs
-from longtake.errors import LeaseLost
 from longtake.services.assets import assets, find_assets
 from tests.assets.stage import MP4, PNG, USER, Stage, status
 from tests.engine.stage import until_read

@@ -13,9 +13,9 @@ from aiohttp import web
 from sqlalchemy import select
 
 from longtake import Done, Worker
+from longtake.db.errors import DatabaseUnavailable
 from longtake.engine import executor
 from longtake.engine.tables import events
-from longtake.errors import DatabaseUnavailable
 from longtake.services.assets import find_assets
 from tests.assets.stage import MP4, USER, Stage
 from tests.engine.stage import until_read

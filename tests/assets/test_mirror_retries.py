@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake import Done, Fail, Retry, Snooze
+from longtake.adapters.providers.errors import ProviderUnavailable
 from longtake.adapters.storage.s3 import S3Storage
 from longtake.adapters.storage.s3_address import parse_s3_url
 from longtake.capabilities.media.mirror_retry import (
@@ -17,7 +18,6 @@ from longtake.capabilities.media.mirror_retry import (
     wait_before_next_try,
 )
 from longtake.capability import FreshSource
-from longtake.errors import ProviderUnavailable
 from longtake.services.assets import retry_mirror
 from tests.assets.stage import PNG, Stage, status
 from tests.storages import keys_in

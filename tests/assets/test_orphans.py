@@ -202,9 +202,9 @@ async def begin(server: S3Server, folder: str) -> None:
 
 
 async def test_f33_a_store_that_refuses_to_show_uploads_is_told_of(s3_server: S3Server) -> None:
+    from longtake.adapters.storage.errors import StorageRefused, StorageUnavailable
     from longtake.adapters.storage.s3 import S3Storage
     from longtake.adapters.storage.s3_address import parse_s3_url
-    from longtake.errors import StorageRefused, StorageUnavailable
 
     refused = s3_storage(s3_server, secret="canary-secret-of-the-tests")
     with pytest.raises(StorageRefused) as caught:

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from PIL import Image
 
+from longtake.adapters.decoder.errors import MediaRefused
 from longtake.adapters.storage.media_type import JPEG, MEDIA_TYPES, PNG, WEBP, MediaType
 from longtake.capabilities.media.thumbnail_maker import image_size
-from longtake.errors import MediaRefused
 
 FORMS: list[tuple[MediaType, dict[str, Any]]] = [
     (PNG, {"format": "PNG"}),

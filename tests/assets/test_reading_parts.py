@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from longtake.adapters.decoder.errors import DecodersBusy
 from longtake.adapters.net import HttpClient
+from longtake.adapters.storage.errors import StorageUnavailable
 from longtake.adapters.storage.local import LocalStorage
 from longtake.capabilities.media import range_reader
 from longtake.capabilities.media.range_reader import FIRST_PART, Spools, StoredFile, open_source
-from longtake.errors import DecodersBusy, StorageUnavailable
 from tests.assets.stage import Source
 from tests.wait import PATIENCE_SECONDS, until
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from PIL import Image
 
+from longtake.adapters.decoder.errors import MediaRefused
 from longtake.capabilities.media.store import check_reference
-from longtake.errors import AssetGone, MediaRefused
 from longtake.services.assets import NewAsset, keep_bytes, reference_for_provider
+from longtake.services.assets.errors import AssetGone
 from tests.assets.service import REFERENCE_BYTES, Service, token
 from tests.assets.stage import MP4, PNG
 from tests.storages import keys_in

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from longtake.capabilities.catalogue.errors import InvalidTitle, PosterPathInvalid
 from longtake.capabilities.catalogue.new_titles import NewTitle, check_title, merge
-from longtake.errors import InvalidText, InvalidTitle, LongtakeError, PosterPathInvalid
+from longtake.errors import InvalidText, LongtakeError
 
 
 def test_a_title_is_taken_as_it_is_given() -> None:

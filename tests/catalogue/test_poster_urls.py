@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from longtake.capabilities.catalogue.errors import PosterPathInvalid
 from longtake.capabilities.catalogue.poster_fetcher import URL_LIMIT, PosterHosts, is_local, poster_hash
-from longtake.errors import PosterPathInvalid
 
 HOSTS = PosterHosts()
 COVER = "https://lain.bgm.tv/pic/cover/l/aa/bb/1424_xyz.jpg"

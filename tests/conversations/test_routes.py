@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake.clock import new_id
-from longtake.errors import InvalidCursor
+from longtake.http.errors import InvalidCursor
 from longtake.http.paging import read_cursor, write_cursor
 from longtake.services.conversations.messages import finish_messages
 from longtake.services.conversations.routes import build_routes

@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from longtake import open_database
 from longtake.db.dialects import SQLITE
-from longtake.errors import RightsMissing
+from longtake.db.errors import RightsMissing
 from longtake.services.credits import balance, capture, history
 from tests.credits.stage import audit, begin, end_task, give
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake.clock import new_id
-from longtake.errors import InsufficientCredits, InvalidAmount, InvalidText, NotFound, StateConflict, TooManyTasks
+from longtake.engine.errors import NotFound, StateConflict
+from longtake.errors import InvalidText
 from longtake.services.credits import (
     Balance,
     Ended,
@@ -20,6 +21,7 @@ from longtake.services.credits import (
     release,
     withdraw,
 )
+from longtake.services.credits.errors import InsufficientCredits, InvalidAmount, TooManyTasks
 from longtake.services.credits.transfers import AMOUNT_LIMIT, BALANCE_LIMIT
 from tests.credits.stage import audit, begin, end_task, give, kinds, sums, told
 

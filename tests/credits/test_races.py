@@ -7,8 +7,9 @@ import itertools
 from typing import TYPE_CHECKING
 
 from longtake.clock import new_id
-from longtake.errors import InsufficientCredits, StateConflict, TooManyTasks
+from longtake.engine.errors import StateConflict
 from longtake.services.credits import Balance, balance, capture, end_holds, refund, release
+from longtake.services.credits.errors import InsufficientCredits, TooManyTasks
 from tests.credits.stage import audit, begin, end_task, give, kinds
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import text
 
 from longtake import open_database
+from longtake.db.errors import RightsMissing
 from longtake.engine.events import append_event, read_events
-from longtake.errors import RightsMissing
 from tests.databases import OWNER
 from tests.engine.stage import until_readable, wait_until_readable
 

@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from longtake import open_database
 from longtake.db import sqlite_connection
-from longtake.errors import (
+from longtake.db.errors import (
     DatabaseBusy,
     DatabaseError,
     DatabaseFull,
@@ -21,8 +21,8 @@ from longtake.errors import (
     DatabaseUnavailable,
     RightsMissing,
     SchemaMismatch,
-    SettingsError,
 )
+from longtake.errors import SettingsError
 from tests.db.notes import add_note, make_notes, read_notes
 from tests.db.test_reruns import set_for_database
 

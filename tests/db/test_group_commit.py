@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import text
 
-from longtake.errors import TransactionEnded
+from longtake.db.errors import TransactionEnded
 from tests.db.notes import add_note, read_notes
 
 if TYPE_CHECKING:

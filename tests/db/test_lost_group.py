@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.errors import DatabaseBusy, DatabaseFull
+from longtake.db.errors import DatabaseBusy, DatabaseFull
 from tests.db.notes import add_note, read_notes
 from tests.db.test_group_commit import Gate, send
 

@@ -13,9 +13,9 @@ from sqlalchemy import inspect, text
 
 from longtake import migrate_down, migrate_up, open_database
 from longtake.clock import new_id
+from longtake.db.errors import DatabaseOwned, SchemaMismatch
 from longtake.db.migrate import _connection, known_migrations, migration_status, require_current_schema
 from longtake.engine.events import append_event, read_events
-from longtake.errors import DatabaseOwned, SchemaMismatch
 from longtake.server.open_database import LOCATIONS, migrate_service
 from tests.databases import OWNER
 

@@ -12,9 +12,9 @@ from sqlalchemy import text
 
 from longtake import open_database
 from longtake.db import postgresql
+from longtake.db.errors import DatabaseBusy, DatabaseUnavailable
 from longtake.db.postgresql import PostgresqlDatabase
 from longtake.db.postgresql_session import SessionOptions
-from longtake.errors import DatabaseBusy, DatabaseUnavailable
 from tests.databases import as_administrator
 from tests.db.notes import add_note, make_notes, read_notes
 from tests.wait import PATIENCE_SECONDS

@@ -9,9 +9,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from longtake import open_database
+from longtake.db.errors import DatabaseUnavailable, RightsMissing, RoleTooPowerful
 from longtake.db.roles import Found, Wanted, missing_steps, set_up_roles
 from longtake.engine.events import append_event, read_events
-from longtake.errors import DatabaseUnavailable, RightsMissing, RoleTooPowerful, SettingsError
+from longtake.errors import SettingsError
 from longtake.server.open_database import migrate_service, open_for_service
 from longtake.settings import Settings
 from tests.databases import as_administrator

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import text
 
 from longtake import open_database
+from longtake.db.errors import RightsMissing
 from longtake.engine.events import append_event
-from longtake.errors import RightsMissing
 from tests.db.test_reruns import end_connection, own_process
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.errors import DatabaseReadOnly, DatabaseUnavailable, TransactionEnded
+from longtake.db.errors import DatabaseReadOnly, DatabaseUnavailable, TransactionEnded
 from tests.db.notes import add_note, read_notes
 
 if TYPE_CHECKING:

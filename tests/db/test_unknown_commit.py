@@ -8,7 +8,7 @@ import pytest
 
 from longtake import Database, open_database
 from longtake.db import postgresql
-from longtake.errors import DatabaseUnavailable
+from longtake.db.errors import DatabaseUnavailable
 from tests.db.notes import add_note, make_notes, read_notes
 from tests.db.proxy import Cut, CuttingProxy
 

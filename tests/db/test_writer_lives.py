@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake import open_database
-from longtake.errors import DatabaseUnavailable
+from longtake.db.errors import DatabaseUnavailable
 from tests.db.notes import add_note, make_notes, read_notes
 from tests.db.test_lost_group import lose_the_transaction
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longtake import Database, Exponential, JobKind, Retry, Steps
+from longtake.engine.errors import InvalidDefinition
 from longtake.engine.queue import PutBack
 from longtake.engine.verdicts import judge
-from longtake.errors import InvalidDefinition
 from tests.engine.stage import KIND, build, claim, done, enqueue, finish, hire, live
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake.clock import new_id
+from longtake.db.errors import DatabaseUnavailable
 from longtake.engine.drain import drain, outstanding
 from longtake.engine.leases import register_worker
-from longtake.errors import DatabaseUnavailable
 from tests.engine.stage import Stage, build
 from tests.wait import PATIENCE_SECONDS
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from longtake import Database, Engine, JobKind, JobRequest, Lane, Priority
-from longtake.errors import (
+from longtake.engine.errors import (
     InvalidArguments,
     InvalidDelay,
     InvalidJob,

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longtake import Lane
+from longtake.engine.errors import InvalidDefinition
 from longtake.engine.lanes import (
     HORIZON_LONGEST,
     PERMIT_LONGEST,
@@ -21,7 +22,6 @@ from longtake.engine.lanes import (
     next_permit,
     permits,
 )
-from longtake.errors import InvalidDefinition
 
 #: Far below a microsecond, the databases' own unit.
 TOLERANCE = 1e-7

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from longtake import Database, Done, Outcome
 from longtake.engine import executor as executor_module
-from longtake.errors import LeaseLost
+from longtake.engine.errors import LeaseLost
 from tests.engine.stage import Stage, add_effect, claim, effects, hire
 
 if TYPE_CHECKING:

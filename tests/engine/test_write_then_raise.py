@@ -15,9 +15,9 @@ from sqlalchemy import select, text
 
 from longtake import Database, Done, Engine, JobKind, JobRequest, Lane, Outcome, Retry, Settlement, Snooze, Steps
 from longtake.db import retry
+from longtake.db.errors import DatabaseUnavailable
 from longtake.engine import claimer
 from longtake.engine.tables import job_attempts, jobs, jobs_ended
-from longtake.errors import DatabaseUnavailable
 from tests.engine.stage import Stage, add_effect, effects, make_effects, until_read
 from tests.thoroughness import THOROUGH, tries
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from longtake.adapters.decoder.child import MACHINES
+from longtake.adapters.decoder.errors import MediaRefused
 from longtake.adapters.decoder.pool import DecoderPool, MemoryFile
 from longtake.adapters.decoder.protocol import DecodeRequest
-from longtake.errors import MediaRefused
 
 PROGRAM = """
 import os, resource, socket

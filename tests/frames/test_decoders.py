@@ -17,9 +17,10 @@ import pytest_asyncio
 from PIL import Image
 
 from longtake.adapters.decoder import pool
+from longtake.adapters.decoder.errors import DecoderFailed, DecodersBusy, MediaRefused
 from longtake.adapters.decoder.pool import DecoderPool, MemoryFile
 from longtake.adapters.decoder.protocol import BLOCK, MOST_PIXELS, DecodeRequest
-from longtake.errors import ConnectionLost, DecoderFailed, DecodersBusy, MediaRefused
+from longtake.adapters.net.errors import ConnectionLost
 from longtake_sandbox.media import draw_clip, encode_clip
 from tests.wait import PATIENCE_SECONDS
 

@@ -12,9 +12,9 @@ import pytest_asyncio
 from PIL import Image
 
 from longtake.adapters.decoder import pool
+from longtake.adapters.decoder.errors import DecoderFailed, DecodersBusy, MediaRefused
 from longtake.adapters.decoder.pool import FILES_AT_ONCE, DecoderPool, MemoryFile
 from longtake.adapters.decoder.protocol import DecodeRequest
-from longtake.errors import DecoderFailed, DecodersBusy, MediaRefused
 from tests.frames.test_decoders import STILL, Endless
 
 SMALL = DecodeRequest("small", "image/jpeg", width=200, height=300, quality=75)

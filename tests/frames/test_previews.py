@@ -17,9 +17,9 @@ from av.video.stream import VideoStream
 from PIL import Image, ImageSequence, ImageStat
 
 from longtake.adapters.decoder import pictures
+from longtake.adapters.decoder.errors import DecodersBusy
 from longtake.adapters.decoder.pool import DecoderPool
 from longtake.adapters.decoder.protocol import DecodeRequest
-from longtake.errors import DecodersBusy
 from longtake_sandbox.media import draw_clip
 from tests.frames.test_decoders import STILL, Bytes, Endless
 from tests.wait import PATIENCE_SECONDS

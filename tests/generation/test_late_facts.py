@@ -11,7 +11,7 @@ from sqlalchemy import text
 from longtake.capabilities.generation.submissions import record_accepted
 from longtake.capabilities.generation.tasks import cancel_task
 from longtake.db import retry
-from longtake.errors import DatabaseUnavailable
+from longtake.db.errors import DatabaseUnavailable
 from tests.engine.stage import until_read
 from tests.generation.studio import CREDITS, USER
 from tests.generation.test_callbacks import call_back, lost_submit

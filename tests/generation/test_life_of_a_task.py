@@ -6,19 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from longtake.capabilities.generation.errors import InvalidReferences
 from longtake.capabilities.generation.queries import TaskFilter
 from longtake.capabilities.generation.submissions import check_request
 from longtake.capabilities.generation.tasks import NewTask, TaskLimits, cancel_task, create_task
-from longtake.errors import (
-    IdempotencyKeyReused,
-    InsufficientCredits,
-    InvalidReferences,
-    NotFound,
-    StateConflict,
-    TooManyTasks,
-)
+from longtake.engine.errors import NotFound, StateConflict
+from longtake.http.errors import IdempotencyKeyReused
 from longtake.http.problems import error_response
 from longtake.services.conversations.store import create_conversation
+from longtake.services.credits.errors import InsufficientCredits, TooManyTasks
 from tests.credits.stage import audit
 from tests.generation.studio import CREDITS, USER
 

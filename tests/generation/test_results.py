@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
+from longtake.capabilities.generation.errors import PublicAddressMissing
 from longtake.capabilities.media.store import References
-from longtake.errors import PublicAddressMissing, StateConflict
+from longtake.engine.errors import StateConflict
 from longtake.services.assets import AssetLinks
 from tests.generation.studio import CREDITS, USER
 from tests.generation.test_life_of_a_task import everything_adds_up

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from longtake import Database, open_database
 from longtake.engine.events import read_events
-from longtake.errors import InvalidCursor
+from longtake.http.errors import InvalidCursor
 from longtake.services.live.event_log import MOST, current_cursor, current_place, read_cursor, write_cursor
 from tests.engine.stage import execute, until_readable
 from tests.live.stage import tell, told

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from longtake import Database
-from longtake.errors import DatabaseUnavailable, TooManyStreams
+from longtake.db.errors import DatabaseUnavailable
+from longtake.services.live.errors import TooManyStreams
 from longtake.services.live.event_log import current_place, read_cursor
 from longtake.services.live.streams import StreamLimits
 from tests.live.stage import Desk, told

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from longtake.adapters.net import HttpClient
-from longtake.errors import (
+from longtake.adapters.net.errors import (
     AnswerInvalid,
     AnswerTimedOut,
     AnswerTooLarge,

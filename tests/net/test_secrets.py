@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from longtake.adapters.net import HttpClient, shown_url
-from longtake.errors import AddressRefused, ConnectFailed, NetError
+from longtake.adapters.net.errors import AddressRefused, ConnectFailed, NetError
 from tests.net.servers import Names, answer, hanging_up, redirecting, running, saying, saying_and_closing, silent
 
 if TYPE_CHECKING:

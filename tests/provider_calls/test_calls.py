@@ -10,10 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from longtake import Done, Fail, Lane, Outcome, Retry, Snooze
-from longtake.db.dialects import NOW
-from longtake.engine.tables import jobs
-from longtake.errors import (
-    DatabaseUnavailable,
+from longtake.adapters.providers.errors import (
     ProviderBusy,
     ProviderError,
     ProviderOutOfCredits,
@@ -23,6 +20,9 @@ from longtake.errors import (
     ProviderUnavailable,
     SubmitUnknown,
 )
+from longtake.db.dialects import NOW
+from longtake.db.errors import DatabaseUnavailable
+from longtake.engine.tables import jobs
 from longtake.services.alerts import Severity, list_alerts, raise_alert
 from longtake.services.provider_calls.calls import (
     BACK_OFF,

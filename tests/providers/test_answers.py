@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from longtake.adapters.net import HttpClient
+from longtake.adapters.providers.errors import ProviderRefused, SubmitUnknown
 from longtake.adapters.providers.provider import (
     Delivered,
     Failed,
@@ -20,7 +21,6 @@ from longtake.adapters.providers.provider import (
     Succeeded,
 )
 from longtake.adapters.providers.registry import build_providers
-from longtake.errors import ProviderRefused, SubmitUnknown
 from longtake.settings import Settings
 from tests.net.servers import answer, running, saying
 from tests.providers.asking import request

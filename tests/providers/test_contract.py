@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
+from longtake.adapters.providers.errors import ProviderRefused, ProviderTaskNotFound, ProviderUnauthorized
 from longtake.adapters.providers.provider import (
     Delivered,
     Failed,
@@ -22,7 +23,6 @@ from longtake.adapters.providers.provider import (
 )
 from longtake.adapters.providers.registry import lanes_of
 from longtake.engine.lanes import LaneState, next_permit, permits
-from longtake.errors import ProviderRefused, ProviderTaskNotFound, ProviderUnauthorized
 from tests.net.servers import answer, running, saying
 from tests.providers.asking import MODELS, NAMES, OF_GEMINI, OF_KIE, WITH_TASKS, Keys, accepted, end_of, request
 

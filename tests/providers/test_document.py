@@ -10,6 +10,13 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
+from longtake.adapters.providers.errors import (
+    ProviderBusy,
+    ProviderRefused,
+    ProviderUnauthorized,
+    ProviderUnavailable,
+    SubmitUnknown,
+)
 from longtake.adapters.providers.provider import (
     Accepted,
     Failed,
@@ -20,7 +27,6 @@ from longtake.adapters.providers.provider import (
     Strange,
     Succeeded,
 )
-from longtake.errors import ProviderBusy, ProviderRefused, ProviderUnauthorized, ProviderUnavailable, SubmitUnknown
 from tests.net.servers import Received, answer, hanging_up, running, saying
 
 if TYPE_CHECKING:
@@ -92,8 +98,8 @@ def test_every_provider_and_error_is_in_the_document(providers: dict[str, Provid
     for name, provider in providers.items():
         assert rows[name][3:5] == [provider.account, provider.submits]
         assert rows[name][5] == {"url": "URLs", "bytes": "bytes"}[str(provider.takes_references)]
-    from longtake.errors import ProviderError
+    from longtake.adapters.providers.errors import ProviderError
 
     for error in ProviderError.__subclasses__():
-        if error.__module__.startswith("longtake.errors."):
+        if error.__module__.startswith("longtake."):
             assert error.__name__ in rows

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake.adapters.net import HttpClient
-from longtake.adapters.providers.provider import Failed, Provider
-from longtake.adapters.providers.registry import build_providers
-from longtake.errors import (
+from longtake.adapters.providers.errors import (
     ProviderBusy,
     ProviderError,
     ProviderOutOfCredits,
@@ -20,6 +18,8 @@ from longtake.errors import (
     ProviderUnavailable,
     SubmitUnknown,
 )
+from longtake.adapters.providers.provider import Failed, Provider
+from longtake.adapters.providers.registry import build_providers
 from longtake.settings import Settings
 from tests.net.servers import answer, running, saying
 from tests.providers.asking import NAMES, OF_GEMINI, OF_KIE, WITH_TASKS, Keys, accepted, request

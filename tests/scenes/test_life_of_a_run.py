@@ -11,8 +11,9 @@ from longtake import Fail
 from longtake.capabilities.scenes.queries import lock_run
 from longtake.capabilities.scenes.queue import ImageOrder, advance_run
 from longtake.db.dialects import SQLITE
-from longtake.errors import InsufficientCredits, NotFound, StateConflict
+from longtake.engine.errors import NotFound, StateConflict
 from longtake.services.accounts.deletion import AccountDeletion
+from longtake.services.credits.errors import InsufficientCredits
 from tests.crossing import meet
 from tests.engine.stage import finish
 from tests.generation.studio import CREDITS, USER

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake import Engine, open_database
-from longtake.errors import InvalidApplication
 from longtake.server.application import Application
+from longtake.server.errors import InvalidApplication
 from longtake.server.open_database import migrate_service
 from longtake.settings import Settings
 from tests.service import slow_app

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake import errors
-from longtake.terminal.failures import EXIT_CODES, exit_code
+from longtake.db.errors import DatabaseFull, DatabaseOwned, DatabaseUnavailable, SchemaMismatch
+from longtake.engine.errors import NotFound, StateConflict, UnknownKind
+from longtake.errors import LongtakeError, SettingsError
+from longtake.server.errors import CannotListen, InvalidActionArgument, InvalidApplication, ServerUnreachable
+from longtake.terminal.failures import EXIT_CODES
 from tests.wait import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
@@ -20,22 +23,22 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("kind", "code"),
     [
-        (errors.NotFound, 1),
-        (errors.StateConflict, 1),
-        (errors.UnknownKind, 1),
-        (errors.SettingsError, 2),
-        (errors.InvalidActionArgument, 2),
-        (errors.InvalidApplication, 2),
-        (errors.CannotListen, 2),
-        (errors.DatabaseUnavailable, 3),
-        (errors.DatabaseOwned, 3),
-        (errors.DatabaseFull, 3),
-        (errors.ServerUnreachable, 3),
-        (errors.SchemaMismatch, 4),
+        (NotFound, 1),
+        (StateConflict, 1),
+        (UnknownKind, 1),
+        (SettingsError, 2),
+        (InvalidActionArgument, 2),
+        (InvalidApplication, 2),
+        (CannotListen, 2),
+        (DatabaseUnavailable, 3),
+        (DatabaseOwned, 3),
+        (DatabaseFull, 3),
+        (ServerUnreachable, 3),
+        (SchemaMismatch, 4),
     ],
 )
-def test_errors_end_with_their_exit_code(kind: type[errors.LongtakeError], code: int) -> None:
-    assert exit_code(kind("x")) == code
+def test_errors_end_with_their_exit_code(kind: type[LongtakeError], code: int) -> None:
+    assert kind.exit_code == code
 
 
 def test_the_help_names_every_command_and_exit_code(commands: Commands, place: Place) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from longtake import Database, Engine, open_database
-from longtake.errors import InvalidActionArgument, UnknownAction
+from longtake.server.errors import InvalidActionArgument, UnknownAction
 from longtake.server.operator import perform
 
 

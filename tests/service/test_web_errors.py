@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
 
-from longtake import errors
+import longtake
+from longtake.adapters.storage.errors import StorageUnavailable
+from longtake.db.errors import DatabaseBusy, DatabaseReadOnly, DatabaseUnavailable, RightsMissing, SchemaMismatch
+from longtake.engine.errors import NotFound, StateConflict, UnknownKind
 from longtake.errors import LongtakeError
 from longtake.http.problems import error_response, install_handlers
 from longtake.server.middleware import Frame
+
+for _file in (Path(longtake.__file__).parent).rglob("errors.py"):
+    importlib.import_module(".".join(_file.relative_to(Path(longtake.__file__).parent.parent).with_suffix("").parts))
 
 
 def family(kind: type[LongtakeError]) -> list[type[LongtakeError]]:
@@ -42,21 +50,19 @@ def test_every_error_has_a_status_of_its_own_kind(kind: type[LongtakeError]) -> 
     response = error_response(kind("What went wrong.", hint="What to do."))
     assert 400 <= response.status_code < 600
     assert kind.code.encode() in response.body
-    assert ("retry-after" in response.headers) == issubclass(
-        kind, errors.DatabaseUnavailable | errors.StorageUnavailable
-    )
+    assert ("retry-after" in response.headers) == issubclass(kind, DatabaseUnavailable | StorageUnavailable)
 
 
 @pytest.mark.parametrize(
     ("kind", "status"),
     [
-        (errors.UnknownKind, 422),
-        (errors.NotFound, 404),
-        (errors.StateConflict, 409),
-        (errors.DatabaseBusy, 503),
-        (errors.DatabaseReadOnly, 503),
-        (errors.SchemaMismatch, 503),
-        (errors.RightsMissing, 500),
+        (UnknownKind, 422),
+        (NotFound, 404),
+        (StateConflict, 409),
+        (DatabaseBusy, 503),
+        (DatabaseReadOnly, 503),
+        (SchemaMismatch, 503),
+        (RightsMissing, 500),
     ],
 )
 def test_statuses_callers_rely_on(kind: type[LongtakeError], status: int) -> None:

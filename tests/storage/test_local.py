@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake.adapters.storage import NewObject, temp_file
+from longtake.adapters.storage.errors import StorageFull, StorageRefused, StorageUnavailable
 from longtake.adapters.storage.local import LocalStorage
 from longtake.adapters.storage.temp_file import INCOMING, TempFile
-from longtake.errors import StorageFull, StorageRefused, StorageUnavailable
 from tests.storages import chunked, keys_in
 from tests.wait import PATIENCE_SECONDS, until
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from longtake.adapters.storage.errors import ObjectKeyInvalid, ObjectMissing, ObjectTooLarge
 from longtake.adapters.storage.storage import PART_BYTES, NewObject
-from longtake.errors import ObjectKeyInvalid, ObjectMissing, ObjectTooLarge
 from tests.storages import chunked, keys_in
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.errors import SecretFileUnusable
+from longtake.services.vault.errors import SecretFileUnusable
 from longtake.services.vault.root_secret import RootSecret
 from longtake.settings import Settings
 from tests.wait import PATIENCE_SECONDS

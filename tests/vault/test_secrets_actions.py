@@ -8,7 +8,7 @@ import pytest
 
 from longtake import Engine, open_database
 from longtake.engine.events import read_events
-from longtake.errors import InvalidActionArgument
+from longtake.server.errors import InvalidActionArgument
 from longtake.server.operator import perform
 from tests.engine.stage import until_readable
 from tests.vault.stage import CANARY, rows, vault_of

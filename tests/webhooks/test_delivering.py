@@ -13,7 +13,7 @@ from longtake import Cancelled, Done, Fail, Retry, Snooze
 from longtake.adapters.net import HttpClient
 from longtake.engine.control import request_cancel
 from longtake.engine.verdicts import judge_crash
-from longtake.errors import VaultKeyWrong
+from longtake.services.vault.errors import VaultKeyWrong
 from longtake.services.webhooks.endpoints import delete_endpoint
 from longtake.services.webhooks.jobs import (
     LONGEST_SECONDS,

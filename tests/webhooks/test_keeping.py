@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from standardwebhooks import Webhook
 
-from longtake.errors import VaultKeyWrong
 from longtake.server.operator.secrets import secrets_rotate
+from longtake.services.vault.errors import VaultKeyWrong
 from longtake.services.vault.vault import Vault
 from longtake.services.webhooks.jobs import prune_kind, prune_page
 from tests.webhooks.stage import KEY, Stage

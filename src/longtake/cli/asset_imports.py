@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from longtake.capabilities.media.errors import TooManyImports
 from longtake.capabilities.media.imports import ImportFile, ImportLine, read_import
 from longtake.cli.server import ServerConnection
 from longtake.client import Client
-from longtake.errors import ImportFileInvalid, TooManyImports
+from longtake.errors import ImportFileInvalid
 from longtake.terminal.failures import print_error
 from longtake.terminal.output import print_json, print_line, print_note
 from longtake.terminal.progress import counting_bar

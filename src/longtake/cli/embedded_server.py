@@ -21,8 +21,10 @@ from types import FrameType
 from urllib.parse import urlsplit
 
 from longtake.cli.operator_access import error_of
+from longtake.db.errors import DatabaseOwned
 from longtake.db.urls import is_sqlite
-from longtake.errors import DatabaseOwned, LongtakeError, ServerUnreachable
+from longtake.errors import LongtakeError
+from longtake.server.errors import ServerUnreachable
 from longtake.server.server_file import ServerFile, read_server_file, server_of_database
 from longtake.settings import Settings
 from longtake.settings.work import FAREWELL_SECONDS

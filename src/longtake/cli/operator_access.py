@@ -2,16 +2,18 @@
 
 import contextlib
 import http.client
+import importlib
 import json
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from longtake import errors
+from longtake.db.errors import DatabaseOwned
 from longtake.db.ownership import COMMAND, MIGRATION, PATIENCE_SECONDS, PAUSE_SECONDS, FileOwnership, take_for_command
 from longtake.db.urls import is_sqlite, postgresql_url, sqlite_path
-from longtake.errors import DatabaseOwned, LongtakeError, ServerUnreachable, errors_by_code
+from longtake.errors import LongtakeError, errors_by_code
+from longtake.server.errors import ServerError, ServerUnreachable
 from longtake.server.server_file import ServerFile, server_of_database
 from longtake.settings import Settings, load_settings
 from longtake.terminal.output import print_json, print_line
@@ -151,10 +153,17 @@ def _parse(server: ServerFile, body: bytes) -> dict[str, Any]:
     return content
 
 
+def _load_errors() -> None:
+    """Load the classes of errors that end a command with a code of their own."""
+    for package in ("adapters.storage", "engine", "services.accounts", "services.vault"):
+        importlib.import_module(f"longtake.{package}.errors")
+
+
 def error_of(problem: Mapping[str, Any]) -> LongtakeError:
     """Return a server's problem document as the error that it was there."""
+    _load_errors()
     code, message = str(problem.get("code", "")), str(problem.get("detail", "The server refused."))
-    kind = errors_by_code().get(code, errors.ServerError)
+    kind = errors_by_code().get(code, ServerError)
     error = kind(message, hint=str(problem.get("hint", "")))
     # A problem that only HTTP knows keeps its own code.
     error.code = code or kind.code

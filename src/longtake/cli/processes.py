@@ -52,7 +52,7 @@ def worker(app: App = None, concurrency: Concurrency = None) -> None:
 
     A SQLite file belongs to one process: beside a server, which has a worker inside, this is refused.
     """
-    from longtake.errors import DatabaseOwned
+    from longtake.db.errors import DatabaseOwned
     from longtake.server.process import run_worker
     from longtake.settings import load_settings
 
@@ -104,7 +104,7 @@ def sandbox(  # noqa: PLR0913, PLR0917 - each is a knob of its own
 
     Nothing leaves this machine and nothing costs anything.
     """
-    from longtake.errors import CannotListen
+    from longtake.server.errors import CannotListen
     from longtake.terminal.output import print_line
     from longtake_sandbox.sandbox import FASTSTART, SECONDS, Options
     from longtake_sandbox.server import run_sandbox

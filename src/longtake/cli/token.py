@@ -40,7 +40,7 @@ def make_token(settings: "Settings", user: str, role: str, hours: float) -> str:
     from datetime import timedelta
 
     from longtake.clock import SystemClock
-    from longtake.errors import TokensElsewhere
+    from longtake.services.accounts.errors import TokensElsewhere
     from longtake.services.accounts.own_tokens import ExpectedClaims, mint, token_secret
     from longtake.services.vault.root_secret import RootSecret
 

@@ -22,8 +22,8 @@ import sqlalchemy.exc
 from longtake.clock import new_id
 from longtake.db.database import Database, Signals, Transaction, with_named
 from longtake.db.dialects import POSTGRESQL
+from longtake.db.errors import DatabaseBusy, DatabaseUnavailable
 from longtake.db.postgresql_session import CommitUnknown, Session, SessionOptions, is_lost, is_repeatable, translate
-from longtake.errors import DatabaseBusy, DatabaseUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

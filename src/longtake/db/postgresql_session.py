@@ -18,17 +18,17 @@ from psycopg.types.string import TextLoader
 from sqlalchemy.pool import NullPool
 
 from longtake.db.database import Transaction
-from longtake.errors import (
+from longtake.db.errors import (
     DatabaseBusy,
     DatabaseFull,
     DatabaseReadOnly,
     DatabaseRefused,
     DatabaseUnavailable,
-    LongtakeError,
     RightsMissing,
     SchemaMismatch,
     TransactionEnded,
 )
+from longtake.errors import LongtakeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
-from longtake.errors import DatabaseReadOnly, DatabaseUnavailable
+from longtake.db.errors import DatabaseReadOnly, DatabaseUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -15,9 +15,10 @@ import structlog
 from longtake.clock import Clock, SystemClock, new_id
 from longtake.db.database import Database, Signals, Transaction, with_named
 from longtake.db.dialects import SQLITE
+from longtake.db.errors import DatabaseBusy, DatabaseUnavailable
 from longtake.db.ownership import FileOwnership
 from longtake.db.sqlite_connection import SqliteConnection, translate
-from longtake.errors import DatabaseBusy, DatabaseUnavailable, SettingsError
+from longtake.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

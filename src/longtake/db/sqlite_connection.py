@@ -12,15 +12,15 @@ from sqlalchemy.pool import StaticPool
 
 from longtake.db.database import Transaction
 from longtake.db.dialects import instant_to_text, sqlite_later, sqlite_seconds_until
-from longtake.errors import (
+from longtake.db.errors import (
     DatabaseBusy,
     DatabaseFull,
     DatabaseReadOnly,
     DatabaseUnavailable,
-    LongtakeError,
     SchemaMismatch,
     TransactionEnded,
 )
+from longtake.errors import LongtakeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

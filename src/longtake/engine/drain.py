@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 from sqlalchemy import func, select
 
 from longtake.db.dialects import NOW
+from longtake.db.errors import DatabaseUnavailable
 from longtake.engine.lane_store import lane_view
 from longtake.engine.lanes import next_permit
 from longtake.engine.leases import WorkerState, find_workers
 from longtake.engine.queue import Ending
 from longtake.engine.tables import jobs
 from longtake.engine.worker import Worker
-from longtake.errors import DatabaseUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -12,6 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from longtake.clock import Clock, SystemClock, new_id
 from longtake.db.dialects import SQLITE
 from longtake.engine.claims import Claim, claim_from_lane, claim_unlimited
+from longtake.engine.errors import InvalidDefinition, UnknownKind, UnknownLane
 from longtake.engine.jobs import Enqueued, JobRequest
 from longtake.engine.lane_store import declare_lanes
 from longtake.engine.lanes import Lane
@@ -19,7 +20,6 @@ from longtake.engine.queue import NewJob, Queue, queue_for
 from longtake.engine.schedules import Schedule, declare_schedules
 from longtake.engine.settlement import finish
 from longtake.engine.tables import job_kinds, jobs, lanes
-from longtake.errors import InvalidDefinition, UnknownKind, UnknownLane
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

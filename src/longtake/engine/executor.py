@@ -18,10 +18,11 @@ import structlog
 
 from longtake.db.retry import retry_until_available
 from longtake.engine.claims import new_permit
+from longtake.engine.errors import LeaseLost
 from longtake.engine.leases import fenced, mark_alone
 from longtake.engine.outcomes import Cancelled, Fail, Outcome, Retry
 from longtake.engine.verdicts import CRASHES_BEFORE_ALONE, judge, release
-from longtake.errors import LeaseLost, LongtakeError
+from longtake.errors import LongtakeError
 from longtake.logs import log_context
 from longtake.redaction import redact_text
 

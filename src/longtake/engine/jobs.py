@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 import orjson
 
-from longtake.errors import InvalidArguments, InvalidDelay, InvalidKey, InvalidPriority
+from longtake.engine.errors import InvalidArguments, InvalidDelay, InvalidKey, InvalidPriority
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
+from longtake.engine.errors import InvalidDefinition
 from longtake.engine.jobs import Priority
-from longtake.errors import InvalidDefinition
 
 if TYPE_CHECKING:
     import random

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from longtake.errors import InvalidDefinition
+from longtake.engine.errors import InvalidDefinition
 
 #: A permit's lifetime: this part of the limit it belongs to, between the two bounds.
 PERMIT_PART = 0.03

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from longtake.db.errors import DatabaseError
 from longtake.db.retry import TRANSIENT
 from longtake.engine.control import cancels_requested, carry_out_cancel
 from longtake.engine.executor import StopReason
 from longtake.engine.leases import Witness, find_workers, orphans, remove_dead_workers, rescue, set_aside
 from longtake.engine.schedules import fire_due, schedule_is_due
-from longtake.errors import DatabaseError
 from longtake.redaction import redact_text
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from longtake.db import Transaction
 from longtake.db.dialects import NOW, POSTGRESQL, Instant, Json, later
 from longtake.db.prepared import Prepared
 from longtake.engine.tables import metadata
-from longtake.errors import IdempotencyKeyInUse, IdempotencyKeyReused, InvalidIdempotencyKey
+from longtake.http.errors import IdempotencyKeyInUse, IdempotencyKeyReused, InvalidIdempotencyKey
 
 KEY_LIMIT = 255
 #: For at least so long the same key gets the first answer; the documents say 48 hours.

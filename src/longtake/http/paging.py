@@ -3,7 +3,7 @@
 import uuid
 from datetime import UTC, datetime
 
-from longtake.errors import InvalidCursor
+from longtake.http.errors import InvalidCursor
 
 #: Where the next page begins: the time of the last row, and its id, because two rows may have the same time.
 Cursor = tuple[datetime, str]

@@ -12,60 +12,9 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from longtake.errors import (
-    AddressRefused,
-    AnswerTimedOut,
-    AssetGone,
-    DatabaseError,
-    DatabaseUnavailable,
-    DecodersBusy,
-    Forbidden,
-    GenerationError,
-    IdempotencyKeyInUse,
-    ImportFileInvalid,
-    InsufficientCredits,
-    InternalSecretRefused,
-    InvalidActionArgument,
-    InvalidAmount,
-    InvalidCursor,
-    InvalidDefinition,
-    InvalidJob,
-    InvalidText,
-    InvalidTitle,
-    KeySetUnavailable,
-    LeaseLost,
-    LinkInvalid,
-    LongtakeError,
-    MediaRefused,
-    NetError,
-    NotFound,
-    ObjectMissing,
-    ObjectTooLarge,
-    PosterPathInvalid,
-    ProviderBusy,
-    ProviderError,
-    ProviderNotConfigured,
-    ProviderQuotaSpent,
-    ProviderRefused,
-    ProviderTaskNotFound,
-    ProviderUnavailable,
-    PublicAddressMissing,
-    RateLimited,
-    ResultNotCopied,
-    RightsMissing,
-    RoleTooPowerful,
-    StateConflict,
-    StorageError,
-    StorageUnavailable,
-    TooManyImports,
-    TooManyProcessings,
-    TooManyStreams,
-    TooManyTasks,
-    TransactionEnded,
-    Unauthorized,
-    UnknownAction,
-    errors_by_code,
-)
+from longtake.adapters.storage.errors import StorageUnavailable
+from longtake.db.errors import DatabaseError, DatabaseUnavailable
+from longtake.errors import LongtakeError, errors_by_code
 from longtake.http.strict_json import AmbiguousJson
 from longtake.logs import log_context
 from longtake.validation import field_message
@@ -73,60 +22,6 @@ from longtake.validation import field_message
 log = structlog.get_logger(__name__)
 
 RETRY_AFTER_SECONDS = 5
-
-#: HTTP status of each error class; subclasses without one inherit it.
-STATUSES: dict[type[LongtakeError], int] = {
-    UnknownAction: 404,
-    InvalidActionArgument: 422,
-    InvalidJob: 422,
-    InvalidText: 422,
-    InvalidTitle: 422,
-    PosterPathInvalid: 422,
-    InvalidAmount: 422,
-    InvalidCursor: 422,
-    TooManyStreams: 429,
-    TooManyProcessings: 429,
-    InternalSecretRefused: 401,
-    InsufficientCredits: 402,
-    Unauthorized: 401,
-    Forbidden: 403,
-    RateLimited: 429,
-    KeySetUnavailable: 503,
-    InvalidDefinition: 422,
-    NotFound: 404,
-    StateConflict: 409,
-    LeaseLost: 409,
-    DatabaseError: 503,
-    AddressRefused: 422,
-    AnswerTimedOut: 504,
-    NetError: 502,
-    ProviderBusy: 503,
-    ProviderQuotaSpent: 503,
-    ProviderUnavailable: 503,
-    ProviderRefused: 422,
-    ProviderTaskNotFound: 404,
-    ProviderError: 502,
-    IdempotencyKeyInUse: 409,
-    ProviderNotConfigured: 503,
-    PublicAddressMissing: 503,
-    TooManyTasks: 429,
-    GenerationError: 422,
-    StorageUnavailable: 503,
-    ObjectMissing: 404,
-    ObjectTooLarge: 413,
-    StorageError: 500,
-    MediaRefused: 422,
-    DecodersBusy: 503,
-    ResultNotCopied: 502,
-    AssetGone: 410,
-    TooManyImports: 429,
-    ImportFileInvalid: 422,
-    LinkInvalid: 403,
-    RightsMissing: 500,
-    RoleTooPowerful: 500,
-    TransactionEnded: 500,
-    LongtakeError: 500,
-}
 
 #: Problems that only occur over HTTP: the status of each code.
 HTTP_PROBLEMS = {
@@ -194,14 +89,9 @@ def problem(
     return Response(orjson.dumps(body), status, headers, media_type="application/problem+json")
 
 
-def status_of(kind: type[LongtakeError]) -> int:
-    """Return the HTTP status of a class of errors."""
-    return next(STATUSES[one] for one in kind.__mro__ if one in STATUSES)
-
-
 def status_of_code(code: str) -> int:
     """Return the HTTP status of the problem with this code."""
-    return HTTP_PROBLEMS[code] if code in HTTP_PROBLEMS else status_of(errors_by_code()[code])
+    return HTTP_PROBLEMS[code] if code in HTTP_PROBLEMS else errors_by_code()[code].http_status
 
 
 def error_response(error: LongtakeError) -> Response:
@@ -209,7 +99,7 @@ def error_response(error: LongtakeError) -> Response:
     detail = public_message(error)
     if detail != error.message:
         log.warning("the database refused", action="request", code=error.code, error=error.message)
-    return problem(status_of(type(error)), error.code, detail, error.hint, headers=_headers(error), **error.facts)
+    return problem(error.http_status, error.code, detail, error.hint, headers=_headers(error), **error.facts)
 
 
 def public_message(error: LongtakeError) -> str:
@@ -222,7 +112,7 @@ def public_message(error: LongtakeError) -> str:
 
 
 def _headers(error: LongtakeError) -> dict[str, str]:
-    if isinstance(error, Unauthorized):
+    if error.code == "UNAUTHORIZED":
         return {"WWW-Authenticate": "Bearer"}
     usual = RETRY_AFTER_SECONDS if isinstance(error, DatabaseUnavailable | StorageUnavailable) else None
     wait = error.facts.get("retry_after", usual)

@@ -32,8 +32,8 @@ from longtake.engine.lanes import Lane
 from longtake.engine.prune import prune_kind, prune_schedule
 from longtake.engine.schedules import Schedule
 from longtake.engine.worker import Worker
-from longtake.errors import InvalidApplication
 from longtake.server.capabilities import CAPABILITIES, add_capabilities, build_routers, snapshot_parts
+from longtake.server.errors import InvalidApplication
 from longtake.services.alerts import Severity, raise_alert
 from longtake.services.provider_calls.calls import Breaker
 from longtake.services.provider_calls.lanes import try_lanes_again

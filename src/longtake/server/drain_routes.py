@@ -14,9 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from longtake.clock import iso_timestamp
 from longtake.engine.drain import DrainResult, drain
 from longtake.engine.engine import Engine
-from longtake.errors import InternalSecretRefused, NotFound, TooManyProcessings
+from longtake.engine.errors import NotFound
 from longtake.http.problem_schema import BODY, problems
 from longtake.http.strict_json import StrictRoute
+from longtake.server.errors import InternalSecretRefused, TooManyProcessings
 from longtake.services.accounts.authenticator import Authenticator
 from longtake.services.webhooks.dispatcher import has_news
 

@@ -9,6 +9,7 @@ import sqlalchemy.exc
 import structlog
 
 from longtake.db import Database, open_database
+from longtake.db.errors import DatabaseOwned, DatabaseUnavailable, RightsMissing, RoleTooPowerful
 from longtake.db.migrate import (
     MigrationStatus,
     migrate_up,
@@ -18,7 +19,6 @@ from longtake.db.migrate import (
 )
 from longtake.db.ownership import CANNOT_USE_HINT, COMMAND, MIGRATION, PATIENCE_SECONDS, PAUSE_SECONDS, FileOwnership
 from longtake.db.urls import is_sqlite, sqlite_path
-from longtake.errors import DatabaseOwned, DatabaseUnavailable, RightsMissing, RoleTooPowerful
 from longtake.redaction import redact_text
 from longtake.server.capabilities import CAPABILITIES
 from longtake.settings import Settings

@@ -12,9 +12,9 @@ import structlog
 import uvloop
 
 from longtake.engine.worker import Worker
-from longtake.errors import ProcessFailed
 from longtake.logs import configure_logs
 from longtake.server.application import Application, find_register
+from longtake.server.errors import ProcessFailed
 from longtake.server.open_database import open_for_service
 from longtake.settings import Settings
 from longtake.settings.work import FAREWELL_SECONDS

@@ -11,13 +11,15 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from longtake.db import Database
+from longtake.db.errors import SchemaMismatch
 from longtake.db.migrate import compare_schema, read_applied
 from longtake.engine.engine import Engine
-from longtake.errors import LongtakeError, SchemaMismatch, Unauthorized
+from longtake.errors import LongtakeError
 from longtake.http.problem_schema import CALLER, problems
 from longtake.http.problems import HTTP_PROBLEMS, HttpProblem, problem, public_message
 from longtake.server.operator import ACTIONS, perform
 from longtake.services.accounts.current_caller import ADMIN, OPERATE, Caller, Credentials, current_caller
+from longtake.services.accounts.errors import Unauthorized
 
 ANSWER_SECONDS = 2.0
 OK = "ok"

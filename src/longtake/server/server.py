@@ -16,17 +16,20 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from longtake.adapters.net import HttpClient
+from longtake.adapters.net.errors import AddressRefused, NetError
 from longtake.db import Database
 from longtake.engine.worker import Worker
-from longtake.errors import AddressRefused, AuthenticationRequired, CannotListen, LongtakeError, NetError
+from longtake.errors import LongtakeError
 from longtake.logs import configure_logs
 from longtake.server.application import Application
+from longtake.server.errors import CannotListen
 from longtake.server.open_database import LOCATIONS
 from longtake.server.process import StopSignal, opened, run_event_loop, until_stopped, working
 from longtake.server.routes import NOTHING_TO_CHECK, OK, Readiness
 from longtake.server.server_file import ServerFile, remove_server_file, write_server_file
 from longtake.server.web import Serving, create_web
 from longtake.services.accounts.authenticator import Authenticator, build_authenticator
+from longtake.services.accounts.errors import AuthenticationRequired
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
 from longtake.services.live.routes import TRANSPORT
 from longtake.settings import Settings

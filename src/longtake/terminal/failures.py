@@ -5,7 +5,7 @@ import sys
 import traceback
 from typing import NoReturn
 
-from longtake import errors
+from longtake.errors import LongtakeError
 from longtake.redaction import redact_text
 
 OK = 0
@@ -26,30 +26,6 @@ EXIT_CODES = {
     PIPE_CLOSED: "the program that read the output has stopped reading",
 }
 
-#: An error has the code of its nearest base class in this table.
-CODE_OF_ERROR: dict[type[errors.LongtakeError], int] = {
-    errors.SettingsError: BAD_USAGE,
-    errors.OperatorError: BAD_USAGE,
-    errors.InvalidApplication: BAD_USAGE,
-    errors.InvalidDefinition: BAD_USAGE,
-    errors.CannotListen: BAD_USAGE,
-    errors.AuthenticationRequired: BAD_USAGE,
-    errors.VaultError: BAD_USAGE,
-    errors.DatabaseError: UNREACHABLE,
-    errors.DatabaseRefused: BAD_USAGE,
-    errors.RoleTooPowerful: BAD_USAGE,
-    errors.StorageUnavailable: UNREACHABLE,
-    errors.StorageRefused: BAD_USAGE,
-    errors.ServerUnreachable: UNREACHABLE,
-    errors.SchemaMismatch: SCHEMA_MISMATCH,
-    errors.LongtakeError: REFUSED,
-}
-
-
-def exit_code(error: errors.LongtakeError) -> int:
-    """Return the exit code that tells scripts the kind of failure."""
-    return next(CODE_OF_ERROR[kind] for kind in type(error).__mro__ if kind in CODE_OF_ERROR)
-
 
 def print_error(message: str, code: str, hint: str = "") -> None:
     """Print what went wrong and what to do next on standard error."""
@@ -59,10 +35,10 @@ def print_error(message: str, code: str, hint: str = "") -> None:
         print(f"  {line}", file=sys.stderr)  # noqa: T201
 
 
-def end_with(error: errors.LongtakeError) -> NoReturn:
+def end_with(error: LongtakeError) -> NoReturn:
     """Print one of Longtake's own errors and exit."""
     print_error(error.message, error.code, error.hint)
-    sys.exit(exit_code(error))
+    sys.exit(error.exit_code)
 
 
 def end_unexpectedly(error: Exception) -> NoReturn:

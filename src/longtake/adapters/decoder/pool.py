@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import orjson
 import structlog
 
+from longtake.adapters.decoder.errors import DecoderFailed, DecodersBusy, MediaRefused
 from longtake.adapters.decoder.protocol import BLOCK, LENGTHS, DecodeRequest, DecodeResult, pack, unpack_lengths
-from longtake.errors import DecoderFailed, DecodersBusy, LongtakeError, MediaRefused
+from longtake.errors import LongtakeError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

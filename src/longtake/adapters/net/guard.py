@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import TCPConnector, ThreadedResolver
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from longtake.errors import AddressRefused, HostUnresolved
+from longtake.adapters.net.errors import AddressRefused, HostUnresolved
 from longtake.settings.checks import LOOPBACK
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import orjson
 
-from longtake.adapters.net.urls import shown_url
-from longtake.errors import (
+from longtake.adapters.net.errors import (
     AnswerInvalid,
     AnswerTimedOut,
     AnswerTooLarge,
@@ -25,6 +24,7 @@ from longtake.errors import (
     HostUnresolved,
     NetError,
 )
+from longtake.adapters.net.urls import shown_url
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

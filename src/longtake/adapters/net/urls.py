@@ -8,7 +8,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urljoin
 
-from longtake.errors import AddressRefused
+from longtake.adapters.net.errors import AddressRefused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

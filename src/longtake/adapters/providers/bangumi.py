@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from longtake.adapters.net.errors import NetError
 from longtake.adapters.net.responses import retry_after_seconds
 from longtake.adapters.providers.calls import plain_words
-from longtake.errors import NetError, ProviderBusy, ProviderRefused, ProviderUnavailable
+from longtake.adapters.providers.errors import ProviderBusy, ProviderRefused, ProviderUnavailable
 
 if TYPE_CHECKING:
     from longtake.adapters.net import HttpClient

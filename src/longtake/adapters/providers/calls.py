@@ -11,10 +11,9 @@ from urllib.parse import quote
 
 import orjson
 
+from longtake.adapters.net.errors import AddressRefused, NetError
 from longtake.adapters.net.responses import retry_after_seconds
-from longtake.errors import (
-    AddressRefused,
-    NetError,
+from longtake.adapters.providers.errors import (
     ProviderBusy,
     ProviderError,
     ProviderRefused,

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from longtake.adapters.net import same_origin
 from longtake.adapters.net.responses import LONGEST_RETRY_AFTER
 from longtake.adapters.providers.calls import ProviderCalls
+from longtake.adapters.providers.errors import ProviderError, ProviderQuotaSpent, ProviderRefused, ProviderUnauthorized
 from longtake.adapters.providers.provider import (
     Accepted,
     Delivered,
@@ -27,7 +28,6 @@ from longtake.adapters.providers.provider import (
 )
 from longtake.clock import Clock, SystemClock
 from longtake.engine.lanes import Lane
-from longtake.errors import ProviderError, ProviderQuotaSpent, ProviderRefused, ProviderUnauthorized
 
 if TYPE_CHECKING:
     from longtake.adapters.net import HttpClient, Response

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import orjson
 
 from longtake.adapters.providers.calls import ProviderCalls
+from longtake.adapters.providers.errors import ProviderError, ProviderOutOfCredits
 from longtake.adapters.providers.provider import (
     Accepted,
     Failed,
@@ -29,7 +30,6 @@ from longtake.adapters.providers.provider import (
 )
 from longtake.clock import Clock, SystemClock
 from longtake.engine.lanes import Lane
-from longtake.errors import ProviderError, ProviderOutOfCredits
 
 if TYPE_CHECKING:
     from longtake.adapters.net import HttpClient, Response

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from longtake.adapters.providers.calls import ProviderCalls
-from longtake.errors import ProviderError
+from longtake.adapters.providers.errors import ProviderError
 from longtake.plain_text import clean_plain_text
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 import re
 
-from longtake.errors import ObjectKeyInvalid
+from longtake.adapters.storage.errors import ObjectKeyInvalid
 
 LONGEST_KEY = 500
 #: The folders of objects that rows name.

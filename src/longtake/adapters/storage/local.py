@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVarTuple
 import structlog
 
 from longtake.adapters.storage.batch_writer import BatchWriter
+from longtake.adapters.storage.errors import ObjectMissing, StorageFull, StorageRefused, StorageUnavailable
 from longtake.adapters.storage.keys import check_key
 from longtake.adapters.storage.media_type import type_of_key
 from longtake.adapters.storage.shared_file import ReadableFile, Threads
@@ -21,7 +22,6 @@ from longtake.adapters.storage.storage import NewObject, ObjectFacts, Storage, S
 from longtake.adapters.storage.temp_file import BackgroundFlush, TempFolder
 from longtake.adapters.storage.upload_source import Batches
 from longtake.batch_loader import BatchLoader
-from longtake.errors import ObjectMissing, StorageFull, StorageRefused, StorageUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence

@@ -14,11 +14,17 @@ import structlog
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import S3Store
 
+from longtake.adapters.storage.errors import (
+    ObjectMissing,
+    StorageError,
+    StorageFull,
+    StorageRefused,
+    StorageUnavailable,
+)
 from longtake.adapters.storage.keys import check_key
 from longtake.adapters.storage.s3_uploads import S3Credentials, S3Uploads, credentials_from_environment
 from longtake.adapters.storage.storage import PART_BYTES, ObjectFacts, Storage, Stored
 from longtake.adapters.storage.upload_source import EqualParts, UploadStopped
-from longtake.errors import ObjectMissing, StorageError, StorageFull, StorageRefused, StorageUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping

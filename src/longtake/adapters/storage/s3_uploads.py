@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 import aiohttp
 from yarl import URL
 
-from longtake.errors import StorageRefused, StorageUnavailable
+from longtake.adapters.storage.errors import StorageRefused, StorageUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

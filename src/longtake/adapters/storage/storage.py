@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from longtake.adapters.storage.errors import ObjectTooLarge, StorageRefused
 from longtake.clock import new_id
-from longtake.errors import ObjectTooLarge, SettingsError, StorageRefused
+from longtake.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
-from longtake.errors import ObjectTooLarge
+from longtake.adapters.storage.errors import ObjectTooLarge
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

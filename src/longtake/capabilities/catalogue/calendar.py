@@ -14,6 +14,7 @@ from sqlalchemy import or_, select
 
 from longtake.adapters.providers.bangumi import Subject
 from longtake.capabilities.catalogue.context import CALL_SECONDS, CatalogueContext
+from longtake.capabilities.catalogue.errors import PosterPathInvalid
 from longtake.capabilities.catalogue.new_titles import FIRST_YEAR, LAST_YEAR, NAME_LIMIT, NewTitle
 from longtake.capabilities.catalogue.poster_fetcher import is_local
 from longtake.capabilities.catalogue.tables import CALENDAR, SUBJECT, titles
@@ -26,7 +27,6 @@ from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
 from longtake.engine.schedules import Schedule
-from longtake.errors import PosterPathInvalid
 from longtake.plain_text import clean_plain_text
 from longtake.services.provider_calls.calls import ask_provider
 from longtake.services.provider_calls.lanes import Trouble, act_on_trouble

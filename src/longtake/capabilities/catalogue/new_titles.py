@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from longtake.capabilities.catalogue.errors import InvalidTitle
 from longtake.capabilities.catalogue.match_score import fold
 from longtake.capabilities.catalogue.poster_fetcher import is_local
-from longtake.errors import InvalidTitle
 from longtake.plain_text import check_plain_text
 
 if TYPE_CHECKING:

@@ -9,16 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from longtake.adapters.decoder.errors import DecoderFailed, MediaRefused
 from longtake.adapters.decoder.pool import DecoderPool, MemoryFile
 from longtake.adapters.decoder.protocol import DecodeRequest, DecodeResult
+from longtake.adapters.net.errors import AddressRefused, AnswerTooLarge, NetError
 from longtake.adapters.net.responses import retry_after_seconds
 from longtake.adapters.storage.media_type import MediaType, media_type
-from longtake.errors import (
-    AddressRefused,
-    AnswerTooLarge,
-    DecoderFailed,
-    MediaRefused,
-    NetError,
+from longtake.capabilities.catalogue.errors import (
     PosterBroken,
     PosterError,
     PosterPathInvalid,

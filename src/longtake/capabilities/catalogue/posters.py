@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select, update
 
+from longtake.adapters.decoder.errors import DecodersBusy
 from longtake.adapters.storage import NewObject
 from longtake.adapters.storage import Stored as StoredObject
+from longtake.adapters.storage.errors import ObjectMissing, ObjectTooLarge, StorageError
 from longtake.adapters.storage.keys import poster_key
 from longtake.adapters.storage.media_type import WEBP, MediaType, media_type
 from longtake.batch_loader import BatchLoader
 from longtake.capabilities.catalogue.context import CatalogueContext
+from longtake.capabilities.catalogue.errors import PosterBroken, PosterError, PosterIo, PosterStatus
 from longtake.capabilities.catalogue.new_titles import NewTitle, check_title
 from longtake.capabilities.catalogue.poster_fetcher import MOST_BYTES, FetchedPoster, KnownPoster, PosterHosts, is_local
 from longtake.capabilities.catalogue.poster_store import (
@@ -47,17 +50,7 @@ from longtake.engine.jobs import Job, JobRequest, Priority
 from longtake.engine.kinds import Exponential, JobKind, Settlement
 from longtake.engine.lanes import Lane
 from longtake.engine.outcomes import Done, Fail, Outcome, Retry, Snooze
-from longtake.errors import (
-    DecodersBusy,
-    LongtakeError,
-    ObjectMissing,
-    ObjectTooLarge,
-    PosterBroken,
-    PosterError,
-    PosterIo,
-    PosterStatus,
-    StorageError,
-)
+from longtake.errors import LongtakeError
 
 if TYPE_CHECKING:
     from longtake.engine.engine import Engine

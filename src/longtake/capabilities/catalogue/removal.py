@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import ColumnElement, delete, or_, select
 
+from longtake.adapters.storage.errors import StorageError
 from longtake.adapters.storage.keys import poster_key
 from longtake.capabilities.catalogue.poster_store import files_of, lock_posters
 from longtake.capabilities.catalogue.queries import no_title
@@ -14,7 +15,6 @@ from longtake.engine.control import cancel_of_subjects
 from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import Exponential, JobKind
 from longtake.engine.outcomes import Done, Outcome, Retry
-from longtake.errors import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

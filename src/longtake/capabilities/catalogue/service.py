@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from longtake.adapters.providers.errors import ProviderError
 from longtake.adapters.providers.tmdb import Tmdb
 from longtake.capabilities.catalogue.calendar import BY_HAND
 from longtake.capabilities.catalogue.context import CatalogueContext
+from longtake.capabilities.catalogue.errors import InvalidTitle
 from longtake.capabilities.catalogue.matches import choose_show, forget_show
 from longtake.capabilities.catalogue.new_titles import NewTitle, check_title
 from longtake.capabilities.catalogue.poster_fetcher import PosterHosts
@@ -33,7 +35,7 @@ from longtake.capability import Context
 from longtake.db import Database, Transaction
 from longtake.engine.control import pause_kind
 from longtake.engine.engine import Engine
-from longtake.errors import InvalidTitle, LongtakeError, ProviderError
+from longtake.errors import LongtakeError
 
 #: How often a shutdown checks for running jobs.
 CHECK_SECONDS = 0.1

@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import Row, bindparam, select, update
 
+from longtake.adapters.providers.errors import ProviderError, ProviderRefused, ProviderTaskNotFound, ProviderUnavailable
 from longtake.adapters.providers.provider import Failed, Provider, Running, Strange, Succeeded
 from longtake.adapters.storage import Storage
 from longtake.capabilities.generation.tables import UNFINISHED, tasks
@@ -22,7 +23,7 @@ from longtake.db.dialects import NOW, Json
 from longtake.engine.events import append_events
 from longtake.engine.kinds import Exponential
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Snooze
-from longtake.errors import LongtakeError, ProviderError, ProviderRefused, ProviderTaskNotFound, ProviderUnavailable
+from longtake.errors import LongtakeError
 from longtake.services.assets import AssetLinks
 from longtake.services.models import Model, OfferedModels
 from longtake.services.provider_calls.calls import Breaker

@@ -13,6 +13,7 @@ from functools import partial
 
 from sqlalchemy import ColumnElement, and_, literal_column, or_, select, update
 
+from longtake.adapters.providers.errors import ProviderTaskNotFound
 from longtake.adapters.providers.provider import Provider
 from longtake.capabilities.generation.jobs import OUR_BACK_OFF, JobContext, query_task
 from longtake.capabilities.generation.submissions import find_lost, record_accepted
@@ -25,7 +26,6 @@ from longtake.engine.events import append_event
 from longtake.engine.jobs import Job, JobRequest
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Outcome, Snooze
-from longtake.errors import ProviderTaskNotFound
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
 from longtake.services.provider_calls.calls import ask_provider
 

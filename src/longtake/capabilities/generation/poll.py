@@ -8,6 +8,7 @@ from functools import partial
 
 from sqlalchemy import bindparam, or_, update
 
+from longtake.adapters.providers.errors import ProviderTaskNotFound
 from longtake.adapters.providers.provider import Failed, MediaUrl, Running, Strange, Succeeded
 from longtake.capabilities.generation.intervals import next_poll
 from longtake.capabilities.generation.jobs import OUR_BACK_OFF, QUERY_SECONDS, JobContext, Tally, query_task
@@ -21,7 +22,6 @@ from longtake.engine.events import append_event
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Retry, Snooze
-from longtake.errors import ProviderTaskNotFound
 from longtake.services.alerts import Severity, raise_alert
 from longtake.services.assets import NewAsset
 from longtake.services.provider_calls.calls import ask_provider, quiet_memo

@@ -10,6 +10,7 @@ import orjson
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from pydantic import BaseModel
 
+from longtake.capabilities.generation.errors import InvalidPreference
 from longtake.capabilities.generation.queries import PENDING_LIMIT, TaskFilter
 from longtake.capabilities.generation.removal import delete_conversation, delete_task
 from longtake.capabilities.generation.schemas import (
@@ -27,7 +28,6 @@ from longtake.capabilities.generation.service import Generation
 from longtake.capabilities.generation.submissions import check_request
 from longtake.capability import Context
 from longtake.engine.engine import Engine
-from longtake.errors import InvalidPreference
 from longtake.http.idempotency import Answer, keyed
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute

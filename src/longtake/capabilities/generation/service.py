@@ -9,6 +9,7 @@ from typing import Any
 
 from longtake.adapters.providers.provider import Provider
 from longtake.capabilities.generation.callbacks import find_callback_task, log_hint, take_hint
+from longtake.capabilities.generation.errors import PublicAddressMissing
 from longtake.capabilities.generation.estimates import Estimates
 from longtake.capabilities.generation.outlook import Outlooks
 from longtake.capabilities.generation.queries import TaskFilter, get_task, list_tasks, unfinished_tasks
@@ -20,7 +21,7 @@ from longtake.capabilities.generation.watch import Watch
 from longtake.capability import Context
 from longtake.db import Database, Transaction, planned_once
 from longtake.engine.engine import Engine
-from longtake.errors import NotFound, PublicAddressMissing, StateConflict
+from longtake.engine.errors import NotFound, StateConflict
 from longtake.http.idempotency import Answer, Keyed, once
 from longtake.services.assets import Asset, AssetLinks, assets_of_tasks, retry_mirror, show_asset
 from longtake.services.models import Model, OfferedModels

@@ -9,7 +9,10 @@ from typing import Any
 
 import structlog
 
+from longtake.adapters.decoder.errors import MediaRefused
+from longtake.adapters.providers.errors import ProviderError, SubmitUnknown
 from longtake.adapters.providers.provider import Accepted, Delivered, GenerationRequest, MediaBytes, Provider, Reference
+from longtake.adapters.storage.errors import StorageUnavailable
 from longtake.capabilities.generation.jobs import OUR_BACK_OFF, JobContext, Tally
 from longtake.capabilities.generation.lost_submits import mark_lost
 from longtake.capabilities.generation.submissions import (
@@ -25,20 +28,14 @@ from longtake.capabilities.generation.tasks import Started, Successful, start_ta
 from longtake.db import Transaction
 from longtake.db.retry import TRANSIENT
 from longtake.engine.engine import Engine
+from longtake.engine.errors import LeaseLost
 from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
-from longtake.errors import (
-    AssetGone,
-    LeaseLost,
-    LongtakeError,
-    MediaRefused,
-    ProviderError,
-    StorageUnavailable,
-    SubmitUnknown,
-)
+from longtake.errors import LongtakeError
 from longtake.services.alerts import Severity, raise_alert
 from longtake.services.assets import NewAsset, find_assets, keep_paid_bytes, reference_for_provider
+from longtake.services.assets.errors import AssetGone
 from longtake.services.models import Model
 from longtake.services.provider_calls.calls import ask_provider, wait_out
 from longtake.services.provider_calls.lanes import Trouble

@@ -7,6 +7,7 @@ from functools import partial
 
 from sqlalchemy import select
 
+from longtake.adapters.providers.errors import ProviderUnavailable
 from longtake.adapters.providers.provider import Provider, Succeeded
 from longtake.capabilities.generation.jobs import QUERY_SECONDS, query_task
 from longtake.capabilities.generation.removal import require_unused
@@ -16,7 +17,6 @@ from longtake.capability import AssetOwner, FreshSource, OwnedAsset
 from longtake.db import Database, Transaction
 from longtake.engine.jobs import Job
 from longtake.engine.outcomes import Fail, Snooze
-from longtake.errors import ProviderUnavailable
 from longtake.services.provider_calls.calls import Breaker, ask_provider
 
 

@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import ColumnElement, func, literal_column, select
 
+from longtake.capabilities.media.errors import TooManyImports
 from longtake.db.dialects import POSTGRESQL
 from longtake.engine.events import append_events
-from longtake.errors import LongtakeError, TooManyImports
+from longtake.errors import LongtakeError
 from longtake.import_rows import BadRow, Columns, read_csv
 from longtake.plain_text import check_plain_text
 from longtake.services.assets import Asset, NewAsset, assets, find_assets, register_assets

@@ -32,12 +32,14 @@ from longtake.capabilities.media.mirror_store import (
     read_expiring_asset,
 )
 from longtake.capability import AssetOwner, FreshSource
+from longtake.engine.errors import LeaseLost
 from longtake.engine.jobs import Priority
 from longtake.engine.kinds import JobKind, Settlement, Steps
 from longtake.engine.lanes import Lane
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Retry, Snooze
-from longtake.errors import LeaseLost, LongtakeError, SourceGone, SourceUnknown
+from longtake.errors import LongtakeError
 from longtake.services.assets import MIRROR, Asset
+from longtake.services.assets.errors import SourceGone, SourceUnknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

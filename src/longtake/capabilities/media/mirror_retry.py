@@ -9,9 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from longtake.adapters.net.errors import AnswerTooLarge
+from longtake.adapters.storage.errors import ObjectTooLarge, StorageError
 from longtake.engine.outcomes import Fail, Outcome, Retry, Snooze
 from longtake.engine.verdicts import unspent
-from longtake.errors import AnswerTooLarge, LongtakeError, ObjectTooLarge, SourceGone, StorageError
+from longtake.errors import LongtakeError
+from longtake.services.assets.errors import SourceGone
 
 if TYPE_CHECKING:
     import random

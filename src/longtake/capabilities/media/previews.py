@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from longtake.adapters.decoder.errors import DecodersBusy, MediaRefused
 from longtake.adapters.decoder.protocol import DecodeRequest
+from longtake.adapters.storage.errors import StorageError
 from longtake.adapters.storage.keys import preview_key
 from longtake.capabilities.media.range_reader import StoredFile
 from longtake.capabilities.media.store import find_asset
 from longtake.capabilities.media.thumbnails import note_no_preview, note_preview
+from longtake.engine.errors import LeaseLost
 from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import JobKind, Settlement, Steps
 from longtake.engine.lanes import Lane
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Retry, Snooze
-from longtake.errors import AssetGone, DecodersBusy, LeaseLost, LongtakeError, MediaRefused, StorageError
+from longtake.errors import LongtakeError
 from longtake.services.assets import PREVIEW, Asset
+from longtake.services.assets.errors import AssetGone
 
 if TYPE_CHECKING:
     from longtake.adapters.decoder.pool import DecoderPool

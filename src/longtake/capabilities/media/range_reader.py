@@ -11,10 +11,12 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVarTuple
 
+from longtake.adapters.decoder.errors import DecodersBusy
+from longtake.adapters.storage.errors import StorageUnavailable
 from longtake.adapters.storage.shared_file import SharedFile, Threads, write_all
 from longtake.capabilities.media.copier import GONE
 from longtake.clock import new_id
-from longtake.errors import AssetGone, DecodersBusy, ResultNotCopied, SourceGone, StorageUnavailable
+from longtake.services.assets.errors import AssetGone, ResultNotCopied, SourceGone
 
 if TYPE_CHECKING:
     from collections.abc import Callable

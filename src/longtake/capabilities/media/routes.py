@@ -7,6 +7,7 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from longtake.adapters.storage import Storage
+from longtake.adapters.storage.errors import ObjectTooLarge
 from longtake.capabilities.media.content import Contents
 from longtake.capabilities.media.imports import ImportResult, Imports, Kind
 from longtake.capabilities.media.owners import AssetOwners
@@ -33,7 +34,7 @@ from longtake.capabilities.media.store import (
 from longtake.capability import AssetOwner, Context
 from longtake.db import Database
 from longtake.engine.engine import Engine
-from longtake.errors import LinkInvalid, NotFound, ObjectTooLarge
+from longtake.engine.errors import NotFound
 from longtake.http.file_responses import BINARY, FILE_ANSWERS
 from longtake.http.paging import read_cursor, write_cursor
 from longtake.http.problem_schema import BODY, CALLER, problems
@@ -41,6 +42,7 @@ from longtake.http.strict_json import StrictRoute
 from longtake.logs import log_context
 from longtake.services.accounts.current_caller import GENERATE, READ, Caller, current_caller
 from longtake.services.assets import Asset, AssetLinks, AssetView, Variant, show_asset
+from longtake.services.assets.errors import LinkInvalid
 
 PAGE_LIMIT = 200
 CREATED, OK = 201, 200

@@ -15,23 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Column, LargeBinary, Table, Text, case, delete, func, insert, select, update
 
+from longtake.adapters.decoder.errors import DecodersBusy
+from longtake.adapters.storage.errors import StorageError, StorageUnavailable
 from longtake.adapters.storage.keys import thumbnail_key
 from longtake.capabilities.media.store import find_asset
 from longtake.db.dialects import NOW, Identifier
+from longtake.db.errors import DatabaseUnavailable
+from longtake.engine.errors import LeaseLost
 from longtake.engine.events import append_event
 from longtake.engine.jobs import Job, JobRequest, Priority
 from longtake.engine.kinds import JobKind, Settlement, Steps
 from longtake.engine.lanes import Lane
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Retry, Snooze
 from longtake.engine.tables import metadata
-from longtake.errors import (
-    DatabaseUnavailable,
-    DecodersBusy,
-    LeaseLost,
-    LongtakeError,
-    StorageError,
-    StorageUnavailable,
-)
+from longtake.errors import LongtakeError
 from longtake.services.assets import PREVIEW, THUMBNAIL, Asset, assets
 from longtake.services.assets.store import stored_data
 

@@ -15,8 +15,11 @@ from typing import Any
 
 from sqlalchemy import select, update
 
+from longtake.adapters.decoder.errors import MediaRefused
+from longtake.adapters.providers.errors import ProviderRefused
 from longtake.adapters.providers.provider import Accepted, Delivered, GenerationRequest, Provider
 from longtake.adapters.storage import Storage
+from longtake.adapters.storage.errors import StorageUnavailable
 from longtake.capabilities.scenes.models import SceneModels, lane_name
 from longtake.capabilities.scenes.queue import MAX_ATTEMPTS
 from longtake.capabilities.scenes.runs import (
@@ -33,13 +36,13 @@ from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW
 from longtake.db.retry import TRANSIENT
 from longtake.engine.engine import Engine
+from longtake.engine.errors import LeaseLost
 from longtake.engine.events import append_event
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import Exponential, JobKind, Settlement
 from longtake.engine.leases import fenced
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Retry, Snooze
 from longtake.engine.verdicts import unspent
-from longtake.errors import LeaseLost, MediaRefused, ProviderRefused, StorageUnavailable
 from longtake.services.assets import NewAsset, keep_paid_bytes
 from longtake.services.provider_calls.calls import Breaker, ask_provider
 from longtake.services.provider_calls.lanes import Trouble, act_on_trouble

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from longtake.adapters.providers.provider import GenerationRequest, Provider
+from longtake.capabilities.scenes.errors import ModelNotForScenes
 from longtake.engine.lanes import Lane
-from longtake.errors import ModelNotForScenes, UnknownModel
 from longtake.services.models import Model, OfferedModels, check_parameters, check_prompt
+from longtake.services.models.errors import UnknownModel
 
 MINUTE = 60.0
 #: Above this rate a minute's calls are counted and no longer spaced: spacing would cost a good part of the rate.

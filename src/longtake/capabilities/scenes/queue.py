@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import func, insert, select, update
 
+from longtake.adapters.providers.errors import ProviderBusy
 from longtake.capabilities.scenes.models import SceneModel
 from longtake.capabilities.scenes.queries import Run, Scene, get_run, lock_run
 from longtake.capabilities.scenes.runs import LANE_PAUSED
@@ -17,11 +18,11 @@ from longtake.clock import new_id
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, seconds_between
 from longtake.engine.engine import Engine
+from longtake.engine.errors import NotFound, StateConflict
 from longtake.engine.events import append_event
 from longtake.engine.jobs import JobRequest
 from longtake.engine.lane_store import LaneView, lane_view
 from longtake.engine.tables import jobs
-from longtake.errors import NotFound, ProviderBusy, StateConflict
 from longtake.services.credits import hold_each
 
 MAX_ATTEMPTS = 3

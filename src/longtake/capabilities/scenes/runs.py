@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Text, cast, delete, exists, insert, select, update
 
+from longtake.capabilities.scenes.errors import InvalidSceneCount
 from longtake.capabilities.scenes.models import SceneModel, SceneModels
 from longtake.capabilities.scenes.queries import ImageJob, Run, get_run, job_from, lock_run, lock_runs
 from longtake.capabilities.scenes.tables import IMAGE, IS_LIVE, LIVE, image_jobs, scene_runs, scenes
@@ -17,13 +18,14 @@ from longtake.db import Transaction
 from longtake.db.dialects import NOW
 from longtake.engine.control import cancel_of_subjects
 from longtake.engine.engine import Engine
+from longtake.engine.errors import StateConflict
 from longtake.engine.events import append_event, append_events
 from longtake.engine.tables import jobs
-from longtake.errors import InvalidPrompt, InvalidSceneCount, StateConflict
 from longtake.plain_text import check_plain_text
 from longtake.services.assets import NewAsset, register_assets
 from longtake.services.assets.store import remove_assets
 from longtake.services.credits import end_holds
+from longtake.services.models.errors import InvalidPrompt
 from longtake.services.provider_calls.lanes import trouble_words
 
 COUNTS = (3, 5, 7, 10)

@@ -6,8 +6,9 @@ from typing import Any
 from longtake.db import Transaction
 from longtake.engine.control import request_cancel, retry
 from longtake.engine.engine import Engine
+from longtake.engine.errors import EngineError
 from longtake.engine.queries import JobFilter, list_jobs, show_job
-from longtake.errors import EngineError, LongtakeError
+from longtake.errors import LongtakeError
 from longtake.server.operator.arguments import Identifier, Identifiers, JobState, Limit, Name
 
 

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field
 
 from longtake.db import Transaction
 from longtake.engine.engine import Engine
-from longtake.errors import InvalidActionArgument
+from longtake.server.errors import InvalidActionArgument
 from longtake.server.operator.arguments import Identifier
 from longtake.services.accounts.api_keys import create_key, list_keys, make_key, revoke_key
 from longtake.services.accounts.caller import LONGEST_USER_ID, SCOPES_OF_ROLE, is_user_id

@@ -11,7 +11,7 @@ from longtake.engine.lane_store import all_lanes, pause_lane, resume_lane, set_l
 from longtake.engine.lanes import Lane
 from longtake.engine.schedules import pause_schedule, run_schedule
 from longtake.engine.stats import list_kinds, list_lanes, list_schedules, list_workers
-from longtake.errors import InvalidActionArgument
+from longtake.server.errors import InvalidActionArgument
 from longtake.server.operator.arguments import KEEP, Name, Names, Sentence
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]

@@ -10,8 +10,8 @@ from pydantic_core import ErrorDetails
 from longtake.db import Transaction
 from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
-from longtake.errors import InvalidActionArgument, UnknownAction
 from longtake.redaction import MASK
+from longtake.server.errors import InvalidActionArgument, UnknownAction
 from longtake.server.operator.actions import ACTIONS, Action
 from longtake.validation import field_message
 

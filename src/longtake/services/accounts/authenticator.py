@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from longtake.errors import Forbidden, LongtakeError, NetError, RateLimited, Unauthorized
+from longtake.adapters.net.errors import NetError
+from longtake.errors import LongtakeError
 from longtake.services.accounts.api_keys import PREFIX, digest, find_key, note_use
 from longtake.services.accounts.caller import LONGEST_USER_ID, SCOPES_OF_ROLE, Caller, is_user_id
+from longtake.services.accounts.errors import Forbidden, RateLimited, Unauthorized
 from longtake.services.accounts.own_tokens import ExpectedClaims, token_secret
 from longtake.services.accounts.tokens import PublishedKeys, SharedSecret, Tokens, from_address, from_file, not_valid
 

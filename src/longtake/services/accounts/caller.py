@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from longtake.errors import Forbidden
+from longtake.services.accounts.errors import Forbidden
 
 LONGEST_USER_ID = 200
 READ = "read"

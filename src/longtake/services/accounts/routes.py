@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import APIRouter, Path
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from longtake.errors import Forbidden, NotFound
+from longtake.engine.errors import NotFound
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.services.accounts.api_keys import create_key, list_keys, make_key, revoke_key
 from longtake.services.accounts.current_caller import GENERATE, READ, Caller, CurrentCaller
 from longtake.services.accounts.deletion import AccountDeletion
+from longtake.services.accounts.errors import Forbidden
 
 if TYPE_CHECKING:
     from longtake.capability import Context

@@ -21,8 +21,9 @@ from joserfc.errors import ExpiredTokenError, JoseError
 from joserfc.jwk import ECKey, Key, OctKey, RSAKey
 from joserfc.jwt import JWTClaimsRegistry
 
-from longtake.errors import KeySetUnavailable, LongtakeError, Unauthorized
+from longtake.errors import LongtakeError
 from longtake.services.accounts.caller import SCOPES_OF_ROLE, Caller, is_user_id
+from longtake.services.accounts.errors import KeySetUnavailable, Unauthorized
 from longtake.services.accounts.own_tokens import HS256, ExpectedClaims
 
 if TYPE_CHECKING:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Literal
 
 import structlog
 
+from longtake.adapters.decoder.errors import MediaRefused
 from longtake.adapters.providers.provider import Reference
+from longtake.adapters.storage.errors import ObjectMissing, StorageUnavailable
 from longtake.adapters.storage.keys import result_key
 from longtake.adapters.storage.media_type import FIRST_BYTES, media_type
-from longtake.errors import AssetGone, MediaRefused, ObjectMissing, StorageUnavailable
+from longtake.services.assets.errors import AssetGone
 
 if TYPE_CHECKING:
     from longtake.adapters.storage import Storage

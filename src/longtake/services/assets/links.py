@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlencode, urlsplit
 
-from longtake.errors import LinkInvalid
+from longtake.services.assets.errors import LinkInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Callable

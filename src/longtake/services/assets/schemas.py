@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from longtake.clock import iso_timestamp
-from longtake.errors import ResultNotCopied, SourceGone
+from longtake.services.assets.errors import ResultNotCopied, SourceGone
 
 if TYPE_CHECKING:
     from longtake.services.assets.links import Addresses

@@ -12,7 +12,7 @@ from longtake.db.dialects import NOW, SQLITE
 from longtake.engine.events import TOPIC, append_events
 from longtake.engine.queries import plain
 from longtake.engine.queue_postgresql import arrays
-from longtake.errors import InsufficientCredits, InvalidAmount, TooManyTasks
+from longtake.services.credits.errors import InsufficientCredits, InvalidAmount, TooManyTasks
 from longtake.services.credits.tables import credit_balances, credit_transfers
 
 if TYPE_CHECKING:

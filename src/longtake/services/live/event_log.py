@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from longtake.db.dialects import SQLITE
 from longtake.engine.events import Event, forgotten_until, is_held_up, read_events
-from longtake.errors import InvalidCursor
+from longtake.http.errors import InvalidCursor
 
 if TYPE_CHECKING:
     from longtake.db import Transaction

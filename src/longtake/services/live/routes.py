@@ -14,10 +14,11 @@ from starlette.types import Message, Receive, Scope, Send
 from longtake.capability import Context
 from longtake.engine.engine import Engine
 from longtake.engine.event_types import check_pattern, patterns_of
-from longtake.errors import Forbidden, LongtakeError, Unauthorized
+from longtake.errors import LongtakeError
 from longtake.http.problem_schema import CALLER, problems
 from longtake.services.accounts.authenticator import Authenticator
 from longtake.services.accounts.current_caller import Caller, CurrentCaller
+from longtake.services.accounts.errors import Forbidden, Unauthorized
 from longtake.services.live.event_log import read_cursor
 from longtake.services.live.feed import Feed
 from longtake.services.live.streams import EndReason, Stream, StreamLimits, Streams, TypeFilter

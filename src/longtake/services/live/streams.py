@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import orjson
 
 from longtake.clock import iso_timestamp
+from longtake.db.errors import DatabaseError
 from longtake.engine.events import forgotten_until, read_events_of
-from longtake.errors import DatabaseError, TooManyStreams
+from longtake.services.live.errors import TooManyStreams
 from longtake.services.live.event_log import Cursor, log_end, write_cursor
 
 if TYPE_CHECKING:

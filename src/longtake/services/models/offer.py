@@ -10,7 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from longtake.adapters.providers.provider import Provider
-from longtake.errors import InvalidParameter, InvalidPrompt, ProviderNotConfigured, UnknownModel, UnknownParameter
+from longtake.services.models.errors import (
+    InvalidParameter,
+    InvalidPrompt,
+    ProviderNotConfigured,
+    UnknownModel,
+    UnknownParameter,
+)
 from longtake.services.models.model import Model
 
 _SHOWN = 80

@@ -12,11 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from longtake.db.retry import TRANSIENT
-from longtake.engine.kinds import Exponential
-from longtake.engine.outcomes import KEEP, Fail, Outcome, Retry, Snooze
-from longtake.errors import (
-    LongtakeError,
+from longtake.adapters.providers.errors import (
     ProviderBusy,
     ProviderError,
     ProviderOutOfCredits,
@@ -26,6 +22,10 @@ from longtake.errors import (
     ProviderUnauthorized,
     ProviderUnavailable,
 )
+from longtake.db.retry import TRANSIENT
+from longtake.engine.kinds import Exponential
+from longtake.engine.outcomes import KEEP, Fail, Outcome, Retry, Snooze
+from longtake.errors import LongtakeError
 from longtake.services.provider_calls.lanes import LaneOwner, Trouble, end_trouble
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import Protocol
 
 import structlog
 
+from longtake.adapters.providers.errors import ProviderUnauthorized
 from longtake.db import Transaction
 from longtake.engine.lane_store import all_lanes, lock_lanes, pause_unpaused, resume_lane, wake_lane
 from longtake.engine.lanes import Lane
-from longtake.errors import ProviderUnauthorized
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
 
 

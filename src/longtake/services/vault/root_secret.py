@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from longtake.errors import SecretFileUnusable
+from longtake.services.vault.errors import SecretFileUnusable
 from longtake.settings.checks import LEAST_CHARACTERS
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, or_, select, update
 
+from longtake.adapters.net.errors import AddressRefused, NetError
 from longtake.adapters.net.responses import retry_after_seconds
 from longtake.db.dialects import NOW, later, seconds_until
 from longtake.engine.jobs import Priority
@@ -21,9 +22,9 @@ from longtake.engine.kinds import JobKind, Settlement, Steps
 from longtake.engine.lanes import Lane
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Retry, Snooze
 from longtake.engine.schedules import Schedule, database_now
-from longtake.errors import AddressRefused, NetError, VaultKeyWrong
 from longtake.plain_text import clean_plain_text
 from longtake.redaction import redact_text
+from longtake.services.vault.errors import VaultKeyWrong
 from longtake.services.webhooks.dispatcher import DELIVER
 from longtake.services.webhooks.endpoints import disable_endpoint
 from longtake.services.webhooks.signatures import sealed_name, signed_headers

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select, update
 
-from longtake.errors import VaultKeyWrong
+from longtake.services.vault.errors import VaultKeyWrong
 from longtake.services.webhooks.tables import webhook_endpoints
 
 if TYPE_CHECKING:

@@ -1,14 +1,15 @@
-"""Of what providers of media answer."""
+"""Errors of media providers."""
 
 from typing import Any
 
-from longtake.errors.base import LongtakeError
+from longtake.errors import LongtakeError
 
 
 class ProviderError(LongtakeError):
     """A provider of media did not do what Longtake asked."""
 
     code = "PROVIDER_ERROR"
+    http_status = 502
 
     def __init__(self, message: str, hint: str | None = None, *, provider: str = "", **facts: Any) -> None:
         super().__init__(message, hint, provider=provider, **facts)
@@ -19,6 +20,7 @@ class ProviderBusy(ProviderError):
     """The provider accepts no more requests for the moment. It did not accept this one."""
 
     code = "PROVIDER_BUSY"
+    http_status = 503
     default_hint = "Work continues automatically. `longtake lanes set` can lower the rate of the provider's lane."
 
     def __init__(
@@ -33,6 +35,7 @@ class ProviderQuotaSpent(ProviderError):
     """The provider's daily quota is used up. It did not accept the request."""
 
     code = "PROVIDER_QUOTA_SPENT"
+    http_status = 503
     default_hint = "Work continues automatically when the quota renews. You can raise it in the provider's console."
 
     def __init__(self, message: str, hint: str | None = None, *, reset: float = 0.0, provider: str = "") -> None:
@@ -45,6 +48,7 @@ class ProviderUnavailable(ProviderError):
     """The provider is down or cannot be reached. It accepted nothing, so you can try again."""
 
     code = "PROVIDER_UNAVAILABLE"
+    http_status = 503
 
     def __init__(
         self, message: str, hint: str | None = None, *, retry_after: float | None = None, provider: str = ""
@@ -76,6 +80,7 @@ class ProviderRefused(ProviderError):
     """The provider rejected the request for good: it is invalid, or its content is not allowed."""
 
     code = "PROVIDER_REFUSED"
+    http_status = 422
 
     def __init__(self, message: str, hint: str | None = None, *, fail_code: str = "", provider: str = "") -> None:
         super().__init__(message, hint, provider=provider, fail_code=fail_code)
@@ -87,6 +92,7 @@ class ProviderTaskNotFound(ProviderError):
     """The provider does not know the task."""
 
     code = "TASK_NOT_FOUND"
+    http_status = 404
 
 
 class SubmitUnknown(ProviderError):

@@ -1,12 +1,14 @@
-"""What can be wrong with the database."""
+"""Errors of databases."""
 
-from longtake.errors.base import LongtakeError
+from longtake.errors import LongtakeError
 
 
 class DatabaseError(LongtakeError):
     """The database refused a request, or could not be asked."""
 
     code = "DATABASE_ERROR"
+    http_status = 503
+    exit_code = 3
 
 
 class DatabaseUnavailable(DatabaseError):
@@ -34,6 +36,7 @@ class DatabaseRefused(DatabaseUnavailable):
     """The database server refuses the login: no such role or database, or a wrong password."""
 
     code = "DATABASE_REFUSED"
+    exit_code = 2
     default_hint = "Check the role, its password and the name of the database in LONGTAKE_DATABASE_URL."
 
 
@@ -55,6 +58,7 @@ class SchemaMismatch(DatabaseError):
     """The tables do not match this version of Longtake."""
 
     code = "SCHEMA_MISMATCH"
+    exit_code = 4
     default_hint = "Run `longtake migrate up`."
 
 
@@ -62,12 +66,15 @@ class RightsMissing(DatabaseError):
     """The database role lacks a permission that this needs."""
 
     code = "RIGHTS_MISSING"
+    http_status = 500
 
 
 class RoleTooPowerful(DatabaseError):
     """Row level security does not apply to the database role, so it would not keep users' rows apart."""
 
     code = "ROLE_TOO_POWERFUL"
+    http_status = 500
+    exit_code = 2
     default_hint = (
         "Name a plain role in LONGTAKE_DATABASE_URL: `longtake migrate up --admin-url …` makes one."
         " LONGTAKE_ALLOW_SUPERUSER=true starts with this role anyway."
@@ -78,4 +85,5 @@ class TransactionEnded(DatabaseError):
     """A transaction function committed or rolled back; only Database.run may do that."""
 
     code = "TRANSACTION_ENDED"
+    http_status = 500
     default_hint = "Remove BEGIN, COMMIT, ROLLBACK and SAVEPOINT from the function; raise an exception to roll back."

@@ -1,6 +1,6 @@
-"""Of who asks, and of stored secrets."""
+"""Errors of callers, tokens and keys."""
 
-from longtake.errors.base import LongtakeError
+from longtake.errors import LongtakeError
 
 
 class AccountError(LongtakeError):
@@ -13,6 +13,7 @@ class Unauthorized(AccountError):
     """The token or key is missing, expired or not valid."""
 
     code = "UNAUTHORIZED"
+    http_status = 401
     default_hint = "Send `Authorization: Bearer …` with a token or an API key; `longtake token` makes a token."
 
 
@@ -20,12 +21,14 @@ class Forbidden(AccountError):
     """The caller is known, but does not have permission for this."""
 
     code = "FORBIDDEN"
+    http_status = 403
 
 
 class RateLimited(AccountError):
     """One user sent too many requests in a minute, or one address too many invalid tokens and keys."""
 
     code = "RATE_LIMITED"
+    http_status = 429
     default_hint = "Wait for the seconds that Retry-After gives, then send requests more slowly."
 
 
@@ -33,6 +36,7 @@ class KeySetUnavailable(AccountError):
     """The keys that verify tokens have not been fetched yet."""
 
     code = "KEY_SET_UNAVAILABLE"
+    http_status = 503
     default_hint = "Check the address in LONGTAKE_JWT_JWKS. Longtake fetches it again at most once a minute."
 
 
@@ -40,6 +44,7 @@ class AuthenticationRequired(AccountError):
     """The server would listen beyond this machine, but no keys for tokens are configured."""
 
     code = "AUTHENTICATION_REQUIRED"
+    exit_code = 2
     default_hint = "Set LONGTAKE_JWT_SECRET or LONGTAKE_JWT_JWKS, or listen on 127.0.0.1."
 
 
@@ -48,25 +53,3 @@ class TokensElsewhere(AccountError):
 
     code = "TOKENS_ELSEWHERE"
     default_hint = "Ask that issuer for a token, or make an API key with `longtake keys create`."
-
-
-class VaultError(LongtakeError):
-    """A secret cannot be stored or read."""
-
-    code = "VAULT_ERROR"
-
-
-class SecretFileUnusable(VaultError):
-    """The file with this machine's secret is damaged, cannot be read, or others can read it."""
-
-    code = "SECRET_FILE_UNUSABLE"
-
-
-class VaultKeyWrong(VaultError):
-    """This process does not have the key for a stored secret. Nothing was changed."""
-
-    code = "VAULT_KEY_WRONG"
-    default_hint = (
-        "Restore the LONGTAKE_MASTER_KEY, LONGTAKE_SECRET_KEY or secret.key with which the secret was stored."
-        " If that is lost, run `longtake secrets remove NAME` and set the secret again."
-    )

@@ -1,6 +1,6 @@
-"""Of jobs."""
+"""Errors of jobs, kinds, lanes and schedules."""
 
-from longtake.errors.base import LongtakeError
+from longtake.errors import LongtakeError
 
 
 class EngineError(LongtakeError):
@@ -13,6 +13,7 @@ class InvalidJob(EngineError):
     """The job was refused when it was enqueued. Nothing was written."""
 
     code = "JOB_INVALID"
+    http_status = 422
 
 
 class UnknownKind(InvalidJob):
@@ -57,22 +58,27 @@ class InvalidDefinition(EngineError):
     """A kind, lane or schedule was declared in a way that cannot work."""
 
     code = "DEFINITION_INVALID"
+    http_status = 422
+    exit_code = 2
 
 
 class NotFound(EngineError):
     """Nothing with this id or name exists, or it belongs to another user."""
 
     code = "NOT_FOUND"
+    http_status = 404
 
 
 class StateConflict(EngineError):
     """The current state does not allow this."""
 
     code = "STATE_CONFLICT"
+    http_status = 409
 
 
 class LeaseLost(EngineError):
     """This worker no longer holds the job: it was cancelled, or rescued because the worker seemed dead."""
 
     code = "LEASE_LOST"
+    http_status = 409
     default_hint = "Stop working on this job: its writes are refused."

@@ -1,14 +1,15 @@
-"""Of requests to other servers."""
+"""Errors of requests to other servers."""
 
 from typing import Any
 
-from longtake.errors.base import LongtakeError
+from longtake.errors import LongtakeError
 
 
 class NetError(LongtakeError):
     """A request to another server failed. `sent` is False only if the server cannot have seen it."""
 
     code = "NET_ERROR"
+    http_status = 502
 
     def __init__(self, message: str, hint: str | None = None, *, sent: bool = False, **facts: Any) -> None:
         super().__init__(message, hint, **facts)
@@ -19,6 +20,7 @@ class AddressRefused(NetError):
     """The address is not on the public internet, or could be mistaken for another one as written."""
 
     code = "ADDRESS_REFUSED"
+    http_status = 422
     default_hint = "Add private addresses that you allow to LONGTAKE_ALLOW_ADDRESSES, such as 127.0.0.1/32."
 
 
@@ -39,6 +41,7 @@ class AnswerTimedOut(NetError):
     """The server did not answer in time."""
 
     code = "ANSWER_TIMED_OUT"
+    http_status = 504
 
 
 class ConnectionLost(NetError):

@@ -1,31 +1,43 @@
-"""Of the program itself: settings, operators' actions, servers and processes."""
+"""Errors of servers, applications and operators' actions."""
 
-from longtake.errors.base import LongtakeError
+from longtake.errors import LongtakeError
 
 
-class SettingsError(LongtakeError):
-    """A setting has a value that cannot be used."""
+class InternalSecretRefused(LongtakeError):
+    """The X-Internal-Secret header is missing, or does not match this server's secret."""
 
-    code = "SETTINGS_INVALID"
-    default_hint = "`longtake settings` lists every setting, its meaning, and where its value came from."
+    code = "INTERNAL_SECRET_REFUSED"
+    http_status = 401
+    default_hint = "Send the value of the server's LONGTAKE_INTERNAL_SECRET."
+
+
+class TooManyProcessings(LongtakeError):
+    """This server is already processing the queue for the maximum number of requests."""
+
+    code = "PROCESSINGS_TOO_MANY"
+    http_status = 429
+    default_hint = "The running requests do the same work. Send yours again when one of them has answered."
 
 
 class OperatorError(LongtakeError):
     """An operator's request was not understood. Nothing was done."""
 
     code = "OPERATOR_ERROR"
+    exit_code = 2
 
 
 class UnknownAction(OperatorError):
     """There is no operator action with this name."""
 
     code = "ACTION_UNKNOWN"
+    http_status = 404
 
 
 class InvalidActionArgument(OperatorError):
     """An argument of an operator action is missing, misspelt or wrong."""
 
     code = "ACTION_ARGUMENT_INVALID"
+    http_status = 422
 
 
 class ServerError(LongtakeError):
@@ -38,6 +50,7 @@ class ServerUnreachable(ServerError):
     """The server did not start, or does not answer at its address."""
 
     code = "SERVER_UNREACHABLE"
+    exit_code = 3
     default_hint = "Read the server's log, or start a server with `longtake serve`."
 
 
@@ -45,6 +58,7 @@ class CannotListen(ServerError):
     """The server cannot listen on this address or port."""
 
     code = "LISTEN_FAILED"
+    exit_code = 2
     default_hint = "Choose another with --host and --port, or stop the program that uses it."
 
 
@@ -59,4 +73,5 @@ class InvalidApplication(LongtakeError):
     """The function that --app names cannot be loaded, or declares something that cannot work."""
 
     code = "APP_INVALID"
+    exit_code = 2
     default_hint = "Example: --app shop.jobs:register, where register(application) calls application.add(kinds=[…])."

@@ -1,6 +1,6 @@
-"""Errors of the catalogue: titles, and posters that could not be fetched, by what went wrong."""
+"""Errors of titles and posters."""
 
-from longtake.errors.base import LongtakeError
+from longtake.errors import LongtakeError
 
 
 class CatalogueError(LongtakeError):
@@ -13,6 +13,7 @@ class InvalidTitle(CatalogueError):
     """A field of the title is wrong, or it has neither a Bangumi id nor a name."""
 
     code = "TITLE_INVALID"
+    http_status = 422
     default_hint = "A title has a Bangumi id or a name in some language; docs/catalogue.md describes its fields."
 
 
@@ -74,4 +75,5 @@ class PosterPathInvalid(PosterError):
     """The poster is neither an http(s) address nor the path of a stored poster."""
 
     code = "POSTER_PATH_INVALID"
+    http_status = 422
     default_hint = "Give an https:// or http:// address, or /posters/FILE for a stored poster."
