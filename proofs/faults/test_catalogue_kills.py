@@ -22,9 +22,10 @@ MOST_KEPT = 0.5
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
-async def test_m5_m6_killed_in_the_middle_every_poster_comes_once_and_every_title_is_found_as_it_is(
+async def test_after_kills_every_poster_was_fetched_once_and_every_title_was_found(
     database_url: str, tmp_path: Path
 ) -> None:
+    """M5, M6: limits over all workers."""
     wrong, kept = await kill_catalogue(tmp_path, database_url, TITLES)
     assert wrong == []
     assert kept < MOST_KEPT

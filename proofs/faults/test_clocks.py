@@ -30,7 +30,8 @@ def wait_for_beats(lab: Lab, count: int) -> None:
     wait_for(lambda: min(beats(lab)) >= first + count, f"{count} beats of every worker")
 
 
-def test_f14_a_clock_that_jumps_an_hour_ahead_buries_nobody(postgresql_lab: Lab) -> None:
+def test_a_clock_that_jumps_an_hour_ahead_buries_no_living_worker(postgresql_lab: Lab) -> None:
+    """F14: a clock that jumps an hour ahead."""
     lab = postgresql_lab
     children = [lab.start(), lab.start(), lab.start()]
     ids = lab.enqueue(9, until="go")
@@ -51,7 +52,8 @@ def test_f14_a_clock_that_jumps_an_hour_ahead_buries_nobody(postgresql_lab: Lab)
     assert {job for job in ids if lab.job(job)["crashes"]} <= victims
 
 
-def test_f15_a_clock_that_jumps_an_hour_back_keeps_no_dead_worker_alive(postgresql_lab: Lab) -> None:
+def test_a_clock_that_jumps_an_hour_back_keeps_no_dead_worker_alive(postgresql_lab: Lab) -> None:
+    """F15: a clock that jumps an hour back."""
     lab = postgresql_lab
     dead, living = lab.start(), lab.start()
     ids = lab.enqueue(4, until="go")
@@ -70,7 +72,8 @@ def test_f15_a_clock_that_jumps_an_hour_back_keeps_no_dead_worker_alive(postgres
     lab.check([*ids, new])
 
 
-def test_f15_a_clock_set_back_before_a_restart_holds_up_nothing(sqlite_lab: Lab) -> None:
+def test_a_clock_set_back_before_a_restart_delays_nothing(sqlite_lab: Lab) -> None:
+    """F15: a clock that jumps an hour back."""
     lab = sqlite_lab
     child = lab.start(lease_seconds=30.0)
     ids = lab.enqueue(4, until="go")
@@ -82,7 +85,8 @@ def test_f15_a_clock_set_back_before_a_restart_holds_up_nothing(sqlite_lab: Lab)
     lab.check(ids)
 
 
-def test_f14_a_clock_set_ahead_before_a_restart_changes_nothing(sqlite_lab: Lab) -> None:
+def test_a_clock_set_ahead_before_a_restart_changes_nothing(sqlite_lab: Lab) -> None:
+    """F14: a clock that jumps an hour ahead."""
     lab = sqlite_lab
     child = lab.start()
     ids = lab.enqueue(4, until="go")
@@ -97,7 +101,8 @@ def test_f14_a_clock_set_ahead_before_a_restart_changes_nothing(sqlite_lab: Lab)
     assert {lab.job(job)["crashes"] for job in ids} == {1}
 
 
-def test_f16_a_worker_whose_clock_is_ten_minutes_off_changes_nothing(postgresql_lab: Lab) -> None:
+def test_a_worker_whose_clock_is_ten_minutes_off_changes_nothing(postgresql_lab: Lab) -> None:
+    """F16: a worker whose clock is wrong."""
     lab = postgresql_lab
     children = [lab.start(clock_offset=offset, concurrency=2) for offset in (-600.0, 600.0, 0.0)]
     running = lab.enqueue(6, until="go")

@@ -35,7 +35,8 @@ def small_pool(postgresql_lab: Lab) -> Iterator[Database]:
     database.close()
 
 
-async def test_f25_transactions_that_deadlock_are_both_carried_out(small_pool: Database, postgresql_lab: Lab) -> None:
+async def test_deadlocked_transactions_are_both_carried_out(small_pool: Database, postgresql_lab: Lab) -> None:
+    """F25: deadlocks and serialization failures."""
     lab = postgresql_lab
     lab.sql("INSERT INTO effects (job_id, attempt) VALUES ('left', 0), ('right', 0)")
     both_hold_one = threading.Barrier(2, timeout=PATIENCE)
@@ -58,10 +59,10 @@ async def test_f25_transactions_that_deadlock_are_both_carried_out(small_pool: D
     assert lab.sql("SELECT attempt FROM effects") == [(2,), (2,)]
 
 
-async def test_f25_one_that_always_loses_is_told_so_in_bounded_time(
+async def test_a_transaction_that_always_loses_ends_in_bounded_time(
     small_pool: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its patience is counted by the pauses alone, so that the number of tries says when it gives up."""
+    """F25: Its patience is counted by the pauses alone, so that the number of tries says when it gives up."""
     pauses: list[float] = []
     monkeypatch.setattr(
         "longtake.db.postgresql.time", SimpleNamespace(monotonic=lambda: sum(pauses), sleep=pauses.append)
@@ -80,9 +81,10 @@ async def test_f25_one_that_always_loses_is_told_so_in_bounded_time(
     assert 13 <= calls <= 20
 
 
-async def test_f25_a_settlement_that_collides_is_repeated_and_takes_effect_once(
+async def test_a_settlement_that_collides_is_repeated_and_takes_effect_once(
     small_pool: Database, postgresql_lab: Lab
 ) -> None:
+    """F25: deadlocks and serialization failures."""
     calls = 0
 
     def settle(tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
@@ -106,9 +108,10 @@ async def test_f25_a_settlement_that_collides_is_repeated_and_takes_effect_once(
     assert {tuple(postgresql_lab.attempts(job)) for job in ids} == {("done",)}
 
 
-async def test_f26_with_the_pool_exhausted_calls_are_shed_and_heartbeats_go_on(
+async def test_with_an_exhausted_pool_calls_are_refused_and_heartbeats_continue(
     small_pool: Database, postgresql_lab: Lab
 ) -> None:
+    """F26: the connection pool is exhausted."""
     lab = postgresql_lab
     engine = Engine(small_pool, [JobKind("task", _done)])
     await engine.start()

@@ -48,9 +48,10 @@ def write(tx: Transaction) -> None:
 
 
 @pytest.mark.usefixtures("writable_again")
-async def test_f28_a_read_only_server_is_refused_clearly_and_work_goes_on_when_it_takes_writes(
+async def test_a_read_only_server_is_refused_clearly_and_work_resumes_when_it_takes_writes(
     restarted_lab: Lab,
 ) -> None:
+    """F28: a read-only database server."""
     lab = restarted_lab
     database = open_database(lab.url)
     tries = 0
@@ -88,9 +89,10 @@ async def test_f28_a_read_only_server_is_refused_clearly_and_work_goes_on_when_i
 
 @pytest.mark.usefixtures("writable_again")
 @pytest.mark.parametrize("how", ["read-only", "stopped"])
-def test_f18_an_absence_longer_than_a_lease_buries_no_living_worker(
+def test_an_outage_longer_than_a_lease_buries_no_living_worker(
     restarted_lab: Lab, stoppable_server: StoppableServer, how: str
 ) -> None:
+    """F18: the database server restarts."""
     lab = restarted_lab
     children = [lab.start(lease_seconds=LEASE_SECONDS) for _ in range(3)]
     ids = lab.enqueue(9, until="go")

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("mode", ["immediate", "fast"])
-def test_f18_restarted_in_the_middle_of_a_claim_loses_nothing(
+def test_a_restart_during_a_claim_loses_nothing(
     restarted_lab: Lab, stoppable_server: StoppableServer, mode: StopMode
 ) -> None:
+    """F18: the database server restarts."""
     lab = restarted_lab
     ids = lab.enqueue(20)
     child = lab.start(hold="claim")
@@ -32,9 +33,10 @@ def test_f18_restarted_in_the_middle_of_a_claim_loses_nothing(
     assert {lab.job(job)["crashes"] for job in ids} == {0}
 
 
-def test_f18_restarted_in_the_middle_of_a_settlement_writes_each_effect_once(
+def test_a_restart_during_a_settlement_writes_each_effect_once(
     restarted_lab: Lab, stoppable_server: StoppableServer
 ) -> None:
+    """F18: the database server restarts."""
     lab = restarted_lab
     ids = lab.enqueue(20)
     lab.start(hold="settle")
@@ -47,9 +49,10 @@ def test_f18_restarted_in_the_middle_of_a_settlement_writes_each_effect_once(
     assert {len(lab.evidence("start", job=job)) for job in ids} == {1}
 
 
-def test_f18_jobs_that_end_while_the_server_is_away_are_finished_when_it_is_back(
+def test_jobs_that_end_during_an_outage_are_settled_after_it(
     restarted_lab: Lab, stoppable_server: StoppableServer
 ) -> None:
+    """F18: the database server restarts."""
     lab = restarted_lab
     ids = lab.enqueue(10, until="go")
     # The lease outlasts the absence, so nobody is taken for dead.
@@ -65,7 +68,8 @@ def test_f18_jobs_that_end_while_the_server_is_away_are_finished_when_it_is_back
     assert {tuple(lab.attempts(job)) for job in ids} == {("done",)}
 
 
-def test_f18_repeated_restarts_under_load_lose_nothing(restarted_lab: Lab, stoppable_server: StoppableServer) -> None:
+def test_repeated_restarts_under_load_lose_nothing(restarted_lab: Lab, stoppable_server: StoppableServer) -> None:
+    """F18: the database server restarts."""
     lab = restarted_lab
     children = [lab.start(concurrency=10), lab.start(concurrency=10)]
     ids: list[str] = []
@@ -80,9 +84,8 @@ def test_f18_repeated_restarts_under_load_lose_nothing(restarted_lab: Lab, stopp
     assert all(child.alive for child in children)
 
 
-def test_f19_restarted_during_a_rescue_the_rescue_goes_on(
-    restarted_lab: Lab, stoppable_server: StoppableServer
-) -> None:
+def test_a_rescue_continues_after_a_restart(restarted_lab: Lab, stoppable_server: StoppableServer) -> None:
+    """F19: the database server restarts during a rescue."""
     lab = restarted_lab
     ids = lab.enqueue(5, until="go")
     dead = lab.start()
@@ -102,7 +105,8 @@ def test_f19_restarted_during_a_rescue_the_rescue_goes_on(
     assert {tuple(lab.attempts(job)) for job in ids} == {("crashed", "done")}
 
 
-def test_f19_a_rescuer_killed_during_a_rescue_is_rescued_itself(postgresql_lab: Lab) -> None:
+def test_a_rescuer_killed_during_a_rescue_is_rescued_itself(postgresql_lab: Lab) -> None:
+    """F19: the database server restarts during a rescue."""
     lab = postgresql_lab
     ids = lab.enqueue(5, until="free")
     dead = lab.start()

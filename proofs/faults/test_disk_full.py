@@ -144,9 +144,8 @@ async def _fill_refuse_and_go_on(
     await submissions.drain()
 
 
-async def test_f22_a_full_disk_refuses_submits_and_they_work_again_when_there_is_room(
-    sqlite_template: Path, small_disk: SmallDisk
-) -> None:
+async def test_a_full_disk_refuses_submits_until_there_is_room(sqlite_template: Path, small_disk: SmallDisk) -> None:
+    """F22: the disk is full."""
     with opened(sqlite_template, small_disk.folder) as database:
         submissions = Submissions(database)
         await _fill_refuse_and_go_on(
@@ -155,10 +154,8 @@ async def test_f22_a_full_disk_refuses_submits_and_they_work_again_when_there_is
         assert "room" in submissions.refused[0].args[0]
 
 
-async def test_f22_a_file_that_may_not_grow_refuses_submits_and_they_work_again(
-    sqlite_template: Path, tmp_path: Path
-) -> None:
-    """A quota, or a file size limit of the process: the system reports it as another error than a full disk."""
+async def test_a_file_that_may_not_grow_refuses_submits_until_it_may(sqlite_template: Path, tmp_path: Path) -> None:
+    """F22: A quota, or a file size limit of the process: the system reports it as another error than a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def fill() -> None:
@@ -174,9 +171,10 @@ async def test_f22_a_file_that_may_not_grow_refuses_submits_and_they_work_again(
             make_room()
 
 
-async def test_f22_a_worker_on_a_full_disk_finishes_its_jobs_when_there_is_room(
+async def test_a_worker_on_a_full_disk_finishes_its_jobs_when_there_is_room(
     sqlite_template: Path, small_disk: SmallDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """F22: the disk is full."""
     monkeypatch.setattr("longtake.engine.worker.PAUSE_SECONDS", 0.05)
     with opened(sqlite_template, small_disk.folder) as database:
         submissions = Submissions(database)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from proofs.faults.lab import Lab
 
 
-def test_f29_a_last_write_that_fails_is_tried_until_it_holds(lab: Lab) -> None:
+def test_a_failed_last_write_is_repeated_until_it_holds(lab: Lab) -> None:
+    """F29: the last write of a job fails."""
     child = lab.start(
         constants=(("longtake.db.sqlite_connection", "BUSY_SECONDS", 0.1),), session=_impatient(lab), lease_seconds=30.0
     )
@@ -63,10 +64,10 @@ def _effects_locked(lab: Lab) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("written", [False, True], ids=["before the write", "after the write"])
-async def test_f29_a_write_that_ends_in_a_time_out_takes_effect_once(
+async def test_a_write_that_times_out_takes_effect_once(
     database: Database, monkeypatch: pytest.MonkeyPatch, written: bool
 ) -> None:
-    """The store does the write and then raises a time-out, or raises it without having written."""
+    """F29: The store does the write and then raises a time-out, or raises it without having written."""
     monkeypatch.setattr("longtake.engine.worker.PAUSE_SECONDS", 0.05)
     engine = Engine(database, [JobKind("task", _done, _write_effects)])
     await engine.start()

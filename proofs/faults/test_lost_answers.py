@@ -38,9 +38,8 @@ def proxy(postgresql_lab: Lab) -> Iterator[CuttingProxy]:
 
 
 @pytest.mark.parametrize("cut", [Cut.AFTER, Cut.BEFORE])
-def test_f20_answers_to_commit_that_are_lost_double_no_effect(
-    postgresql_lab: Lab, proxy: CuttingProxy, cut: Cut
-) -> None:
+def test_a_lost_answer_to_commit_doubles_no_effect(postgresql_lab: Lab, proxy: CuttingProxy, cut: Cut) -> None:
+    """F20: the answer to COMMIT is lost."""
     lab = postgresql_lab
     child = lab.start(url=proxy.url, lease_seconds=30.0, concurrency=10)
     ids = lab.enqueue(40, snoozes=1, then=[{"kind": "task"}])
@@ -63,10 +62,10 @@ def test_f20_answers_to_commit_that_are_lost_double_no_effect(
 
 
 @pytest.mark.parametrize("crash", ["of the machine", "of one server process"])
-async def test_f20_after_a_crash_another_transaction_with_the_same_number_is_not_taken_for_ours(
+async def test_a_reused_transaction_number_after_a_crash_is_not_taken_for_ours(
     restarted_lab: Lab, stoppable_server: StoppableServer, crash: str
 ) -> None:
-    """What was never flushed is lost with the server's memory, and the transaction's number is used again."""
+    """F20: What was never flushed is lost with the server's memory, and the transaction's number is used again."""
     lab = restarted_lab
     database = open_database(lab.url)
     calls = 0

@@ -20,7 +20,8 @@ def declare(lab: Lab, kind: str) -> None:
     lab.sql(f"INSERT INTO job_kinds ({columns}) VALUES (?, 'default', 2, 50, false)", (kind,))
 
 
-def test_f12_an_old_version_leaves_kinds_it_does_not_know_alone(lab: Lab) -> None:
+def test_an_old_version_leaves_unknown_kinds_alone(lab: Lab) -> None:
+    """F12: an old and a new version side by side."""
     declare(lab, "novelty")
     novelties = lab.enqueue(5, kind="novelty")
     old = lab.start()
@@ -37,7 +38,8 @@ def test_f12_an_old_version_leaves_kinds_it_does_not_know_alone(lab: Lab) -> Non
     lab.check([*known, *novelties])
 
 
-def test_f12_an_old_version_rescues_jobs_it_does_not_know(postgresql_lab: Lab) -> None:
+def test_an_old_version_rescues_jobs_of_unknown_kinds(postgresql_lab: Lab) -> None:
+    """F12: an old and a new version side by side."""
     lab = postgresql_lab
     new = lab.start(kinds=BOTH)
     novelties = lab.enqueue(2, kind="novelty", until="go")
@@ -55,7 +57,8 @@ def test_f12_an_old_version_rescues_jobs_it_does_not_know(postgresql_lab: Lab) -
     lab.check([*known, *novelties])
 
 
-def test_f12_an_old_version_never_ends_a_job_it_does_not_know(postgresql_lab: Lab) -> None:
+def test_an_old_version_never_ends_a_job_of_an_unknown_kind(postgresql_lab: Lab) -> None:
+    """F12: an old and a new version side by side."""
     lab = postgresql_lab
     [killer] = lab.enqueue(kind="novelty", crashes=2, until="never")
     new = lab.start(kinds=BOTH)
@@ -76,7 +79,8 @@ def test_f12_an_old_version_never_ends_a_job_it_does_not_know(postgresql_lab: La
     assert lab.job(killer)["error"]["code"] == "CRASHED"
 
 
-def test_f13_two_schedulers_fire_each_tick_once(postgresql_lab: Lab) -> None:
+def test_two_schedulers_fire_each_tick_once(postgresql_lab: Lab) -> None:
+    """F13: two schedulers."""
     lab = postgresql_lab
     declare(lab, "task")
     for _ in range(2):

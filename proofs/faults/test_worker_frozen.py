@@ -34,9 +34,10 @@ def wait_until_buried(lab: Lab, child: Child) -> str:
     return str(line["worker"])
 
 
-def test_f06_frozen_past_its_lease_its_writes_change_nothing_and_it_goes_on_as_a_new_worker(
+def test_a_worker_frozen_past_its_lease_changes_nothing_and_continues_as_a_new_worker(
     postgresql_lab: Lab,
 ) -> None:
+    """F6: frozen for longer than the lease."""
     lab = postgresql_lab
     frozen = lab.start()
     ids = lab.enqueue(3, first_until="woken", until="go")
@@ -66,7 +67,8 @@ def test_f06_frozen_past_its_lease_its_writes_change_nothing_and_it_goes_on_as_a
     lab.check([*ids, again])
 
 
-def test_f06_the_handlers_of_a_buried_worker_are_stopped(postgresql_lab: Lab) -> None:
+def test_the_handlers_of_a_buried_worker_are_stopped(postgresql_lab: Lab) -> None:
+    """F6: frozen for longer than the lease."""
     lab = postgresql_lab
     frozen = lab.start()
     [job] = lab.enqueue(until="go")
@@ -82,7 +84,8 @@ def test_f06_the_handlers_of_a_buried_worker_are_stopped(postgresql_lab: Lab) ->
     lab.check([job])
 
 
-def test_f06_frozen_inside_a_claim_holds_up_the_others_no_longer_than_a_lease(postgresql_lab: Lab) -> None:
+def test_a_worker_frozen_inside_a_claim_delays_the_others_for_a_lease_at_most(postgresql_lab: Lab) -> None:
+    """F6: frozen for longer than the lease."""
     lab = postgresql_lab
     shipped = inspect.signature(Worker).parameters["lease_seconds"].default
     assert SessionOptions("").idle_seconds <= shipped / 2
@@ -103,7 +106,8 @@ def test_f06_frozen_inside_a_claim_holds_up_the_others_no_longer_than_a_lease(po
     assert {lab.job(job)["crashes"] for job in [*ids, *again]} == {0}
 
 
-def test_f06_frozen_with_a_claim_in_hand_begins_nothing_when_it_wakes(postgresql_lab: Lab) -> None:
+def test_a_worker_frozen_after_a_claim_starts_nothing_when_it_wakes(postgresql_lab: Lab) -> None:
+    """F6: frozen for longer than the lease."""
     lab = postgresql_lab
     narrow: dict[str, Any] = {"kinds": ("task", "narrow"), "lanes": (Lane("narrow", max_running=1),)}
     [job] = lab.enqueue(kind="narrow", lane="narrow", until="free")
@@ -123,8 +127,8 @@ def test_f06_frozen_with_a_claim_in_hand_begins_nothing_when_it_wakes(postgresql
     assert lab.evidence("start", process=frozen.id) == []
 
 
-def test_f06_frozen_before_it_locks_a_lane_does_not_turn_the_lane_back(postgresql_lab: Lab) -> None:
-    """A transaction's time is that of its beginning: it is old when the process stood still after that."""
+def test_a_worker_frozen_before_it_locks_a_lane_does_not_turn_the_lane_back(postgresql_lab: Lab) -> None:
+    """F6: A transaction's time is that of its beginning: it is old when the process stood still after that."""
     lab = postgresql_lab
     database = open_database(lab.url)
     engine = Engine(database, lanes=[Lane("spaced", spacing=0.2)])
@@ -158,7 +162,8 @@ def test_f06_frozen_before_it_locks_a_lane_does_not_turn_the_lane_back(postgresq
         database.close()
 
 
-def test_f06_a_buried_worker_can_claim_nothing(database: Database) -> None:
+def test_a_buried_worker_can_claim_nothing(database: Database) -> None:
+    """F6: frozen for longer than the lease."""
     engine = Engine(database)
     database.run_blocking(register_worker, new_id(), "frozen", "another incarnation", 30.0)
     [frozen], _orphans = database.run_blocking(find_workers)
@@ -173,7 +178,8 @@ def test_f06_a_buried_worker_can_claim_nothing(database: Database) -> None:
     assert database.run_blocking(enqueue_and_claim).jobs == []
 
 
-def test_f10_a_blocked_event_loop_keeps_its_leases(lab: Lab) -> None:
+def test_a_blocked_event_loop_keeps_its_leases(lab: Lab) -> None:
+    """F10: a blocked event loop."""
     blocked = lab.start()
     [job] = lab.enqueue(block=2.5)
     lab.wait_for("start", job=job, process=blocked.id)
@@ -186,7 +192,8 @@ def test_f10_a_blocked_event_loop_keeps_its_leases(lab: Lab) -> None:
     assert len(lab.evidence("start", job=job)) == 1
 
 
-def test_f10_a_handler_that_blocks_past_limit_and_grace_loses_its_job(postgresql_lab: Lab) -> None:
+def test_a_handler_that_blocks_past_its_limit_and_grace_loses_its_job(postgresql_lab: Lab) -> None:
+    """F10: a blocked event loop."""
     lab = postgresql_lab
     wedged = lab.start(time_limit=0.5, constants=(WEDGED_SOON,))
     [job] = lab.enqueue(block=3.0)
@@ -202,7 +209,8 @@ def test_f10_a_handler_that_blocks_past_limit_and_grace_loses_its_job(postgresql
     assert lab.attempts(job) == ["crashed", "done"]
 
 
-def test_f17_a_machine_that_slept_is_fenced(postgresql_lab: Lab) -> None:
+def test_a_machine_that_slept_is_fenced(postgresql_lab: Lab) -> None:
+    """F17: a machine that slept."""
     lab = postgresql_lab
     laptop = [lab.start(concurrency=3), lab.start(concurrency=3)]
     ids = lab.enqueue(6, until="go")
@@ -223,7 +231,8 @@ def test_f17_a_machine_that_slept_is_fenced(postgresql_lab: Lab) -> None:
     assert {row[0] for row in lab.sql("SELECT process FROM effects")} == {server.id}
 
 
-def test_f17_a_machine_that_slept_alone_goes_on_where_it_was(lab: Lab) -> None:
+def test_a_machine_that_slept_alone_continues_where_it_was(lab: Lab) -> None:
+    """F17: a machine that slept."""
     sleeper = lab.start(lease_seconds=0.6, heartbeat_seconds=0.2)
     ids = lab.enqueue(3, until="go")
     lab.wait_for("start", count=3)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 UNTOUCHED = {"state": "ready", "attempt": 0, "crashes": 0, "worker": None, "error": None}
 
 
-def test_f01_killed_before_the_claim_commits_leaves_the_job_queued(lab: Lab) -> None:
+def test_a_kill_before_the_claim_commits_leaves_the_job_queued(lab: Lab) -> None:
+    """F1: killed before the claim commits."""
     [job] = lab.enqueue()
     child = lab.start(hold="claim")
     lab.wait_for("holding", step="claim")
@@ -33,7 +34,8 @@ def test_f01_killed_before_the_claim_commits_leaves_the_job_queued(lab: Lab) -> 
     assert lab.job(job)["attempt"] == 1
 
 
-def test_f02_killed_after_the_claim_is_rescued(lab: Lab) -> None:
+def test_a_job_of_a_worker_killed_after_the_claim_is_rescued(lab: Lab) -> None:
+    """F2: killed after the claim."""
     ids = lab.enqueue(5, until="go")
     child = lab.start()
     lab.wait_for("start", count=5)
@@ -52,7 +54,8 @@ def test_f02_killed_after_the_claim_is_rescued(lab: Lab) -> None:
     assert {tuple(lab.attempts(job)) for job in ids} == {("crashed", "done")}
 
 
-def test_f02_the_shipped_defaults_rescue_within_45_seconds() -> None:
+def test_the_default_settings_rescue_within_45_seconds() -> None:
+    """F2: killed after the claim."""
     shipped = inspect.signature(Worker).parameters
     lease, beat = shipped["lease_seconds"].default, shipped["heartbeat_seconds"].default
     look = lease / RESCUES_PER_LEASE
@@ -81,7 +84,8 @@ def _rescue_delay(lease: float, look: float, phase: float) -> float:
     raise AssertionError
 
 
-def test_f05_killed_between_the_result_and_its_commit_writes_nothing_of_it(lab: Lab) -> None:
+def test_a_kill_between_the_result_and_its_commit_writes_nothing(lab: Lab) -> None:
+    """F5: killed between the result and its settlement."""
     [job] = lab.enqueue()
     child = lab.start(hold="settle")
     lab.wait_for("holding", step="settle")
@@ -96,7 +100,8 @@ def test_f05_killed_between_the_result_and_its_commit_writes_nothing_of_it(lab: 
     assert lab.attempts(job) == ["crashed", "done"]
 
 
-def test_f09_a_job_that_kills_its_worker_three_times_is_quarantined_and_the_others_go_on(lab: Lab) -> None:
+def test_a_job_that_kills_its_worker_three_times_is_quarantined_and_the_others_run(lab: Lab) -> None:
+    """F9: a job that kills its worker three times."""
     # First in line: when it runs alone, the others are waiting for that in the same worker.
     [killer] = lab.enqueue(seconds=0.2, kill=True)
     innocent = lab.enqueue(4, seconds=0.4)
@@ -116,7 +121,8 @@ def test_f09_a_job_that_kills_its_worker_three_times_is_quarantined_and_the_othe
     assert {lab.job(job)["crashes"] for job in innocent} <= {1, 2}
 
 
-def test_f09_after_two_crashes_a_job_runs_alone(lab: Lab) -> None:
+def test_a_job_runs_alone_after_two_crashes(lab: Lab) -> None:
+    """F9: a job that kills its worker three times."""
     lab.start(kinds=("task", "paced"), lanes=(Lane("paced", rate=(100, 1.0)),))
     # These are claimed ahead, each for its own time: some will be due while a suspect runs.
     paced = lab.enqueue(120, kind="paced", lane="paced")
@@ -136,7 +142,8 @@ def test_f09_after_two_crashes_a_job_runs_alone(lab: Lab) -> None:
             running.discard(line["job"])
 
 
-def test_f09_a_job_that_waited_to_run_alone_keeps_its_lane_s_spacing(lab: Lab) -> None:
+def test_a_job_that_waited_to_run_alone_keeps_the_spacing_of_its_lane(lab: Lab) -> None:
+    """F9: a job that kills its worker three times."""
     lab.start(kinds=("task", "spaced"), lanes=(Lane("spaced", spacing=0.3),))
     [beside] = lab.enqueue(seconds=0.5)
     lab.wait_for("start", job=beside)

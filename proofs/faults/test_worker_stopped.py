@@ -18,7 +18,8 @@ HURRIED = (
 )
 
 
-def test_f07_sigterm_lets_jobs_finish_and_takes_no_new_ones(lab: Lab) -> None:
+def test_sigterm_lets_jobs_finish_and_starts_no_new_ones(lab: Lab) -> None:
+    """F7: SIGTERM."""
     child = lab.start()
     running = lab.enqueue(5, until="go")
     lab.wait_for("start", count=5)
@@ -38,7 +39,8 @@ def test_f07_sigterm_lets_jobs_finish_and_takes_no_new_ones(lab: Lab) -> None:
     lab.check([*running, *waiting])
 
 
-def test_f07_sigterm_gives_back_unspent_what_does_not_finish_within_the_grace(lab: Lab) -> None:
+def test_sigterm_gives_jobs_back_unspent_that_do_not_finish_within_the_grace(lab: Lab) -> None:
+    """F7: SIGTERM."""
     child = lab.start(stop_grace_seconds=0.5)
     ids = lab.enqueue(5, until="go")
     lab.wait_for("start", count=5)
@@ -59,9 +61,8 @@ def test_f07_sigterm_gives_back_unspent_what_does_not_finish_within_the_grace(la
     assert {lab.job(job)["attempt"] for job in ids} == {1}
 
 
-def test_f07_sigterm_while_the_database_is_away_ends_all_the_same(
-    restarted_lab: Lab, stoppable_server: StoppableServer
-) -> None:
+def test_sigterm_ends_a_worker_without_its_database(restarted_lab: Lab, stoppable_server: StoppableServer) -> None:
+    """F7: SIGTERM."""
     lab = restarted_lab
     child = lab.start(stop_grace_seconds=0.5, constants=HURRIED)
     ids = lab.enqueue(3, until="go")
@@ -77,7 +78,8 @@ def test_f07_sigterm_while_the_database_is_away_ends_all_the_same(
     lab.check(ids)
 
 
-def test_f08_a_second_sigterm_kills_and_the_jobs_are_rescued(lab: Lab) -> None:
+def test_a_second_sigterm_kills_and_the_jobs_are_rescued(lab: Lab) -> None:
+    """F8: a second SIGTERM."""
     child = lab.start(stop_grace_seconds=60.0)
     ids = lab.enqueue(3, until="go")
     lab.wait_for("start", count=3)

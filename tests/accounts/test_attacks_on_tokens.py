@@ -68,9 +68,10 @@ async def test_tokens_of_each_kind_of_key_are_taken(shared: Tokens, published: T
 
 @pytest.mark.parametrize("name", ["none", "None", "NONE", "nOnE", ""])
 @pytest.mark.parametrize("signature", ["", "AA"])
-async def test_a19_no_algorithm_is_no_signature(
+async def test_a_token_without_an_algorithm_is_refused(
     shared: Tokens, published: Tokens, clock: StoppedClock, name: str, signature: str
 ) -> None:
+    """A19: tokens with the algorithm `none`."""
     for header in ({"alg": name, "typ": "JWT"}, {"alg": name, "kid": "rsa-1"}, {"typ": "JWT"}):
         token = f"{encoded(header)}.{encoded(claims(clock))}.{signature}"
         await assert_refused(shared, token)
@@ -78,9 +79,10 @@ async def test_a19_no_algorithm_is_no_signature(
 
 
 @pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512"])
-async def test_a20_the_public_key_is_not_a_shared_secret(
+async def test_a_token_signed_with_the_public_key_as_secret_is_refused(
     published: Tokens, clock: StoppedClock, algorithm: str
 ) -> None:
+    """A20: tokens signed with a public key as a shared secret."""
     public = RSA.public_key
     forms = [
         public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
@@ -97,7 +99,8 @@ async def test_a20_the_public_key_is_not_a_shared_secret(
         await assert_refused(published, f"{text}.{encoded(signature)}")
 
 
-async def test_a20_a_shared_secret_in_a_key_set_is_not_used(tmp_path: Path, clock: StoppedClock) -> None:
+async def test_a_shared_secret_in_a_key_set_is_ignored(tmp_path: Path, clock: StoppedClock) -> None:
+    """A20: tokens signed with a public key as a shared secret."""
     secret = OctKey.generate_key(256, {"kid": "oct-1"})
     file = tmp_path / "mixed.json"
     file.write_text(json.dumps({"keys": [secret.as_dict(private=True), RSA.as_dict(private=False)]}))
@@ -107,22 +110,22 @@ async def test_a20_a_shared_secret_in_a_key_set_is_not_used(tmp_path: Path, cloc
 
 
 @pytest.mark.parametrize("algorithm", ["RS384", "RS512", "PS256"])
-async def test_a20_the_algorithm_is_the_keys_not_the_tokens(
-    published: Tokens, clock: StoppedClock, algorithm: str
-) -> None:
+async def test_the_key_decides_the_algorithm(published: Tokens, clock: StoppedClock, algorithm: str) -> None:
+    """A20: tokens signed with a public key as a shared secret."""
     await assert_refused(published, signed(claims(clock), RSA, algorithm, {"kid": "rsa-1"}))
 
 
-async def test_a20_one_keys_token_does_not_pass_under_anothers_id(published: Tokens, clock: StoppedClock) -> None:
+async def test_a_token_of_one_key_is_refused_under_the_id_of_another(published: Tokens, clock: StoppedClock) -> None:
+    """A20: tokens signed with a public key as a shared secret."""
     await assert_refused(published, signed(claims(clock), RSA, "RS256", {"kid": "ec-1"}))
     await assert_refused(published, signed(claims(clock), EC, "ES256", {"kid": "rsa-1"}))
     await assert_refused(published, signed(claims(clock), OTHER_RSA, "RS256", {"kid": "rsa-1"}))
 
 
-async def test_a21_a_key_id_is_compared_and_never_opened(
+async def test_a_key_id_is_compared_and_never_opened_as_a_file(
     published: Tokens, tmp_path: Path, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The attacker knows what a file holds, signs with it, and names the file."""
+    """A21: The attacker knows what a file holds, signs with it, and names the file."""
     known = tmp_path / "empty"
     known.write_bytes(b"\0" * 32)
     monkeypatch.chdir(tmp_path)
@@ -132,7 +135,8 @@ async def test_a21_a_key_id_is_compared_and_never_opened(
         await assert_refused(published, signed(claims(clock), OTHER_RSA, "RS256", {"kid": kid}))
 
 
-async def test_a21_a_key_id_that_is_no_text_is_refused(shared: Tokens, published: Tokens, clock: StoppedClock) -> None:
+async def test_a_key_id_must_be_text(shared: Tokens, published: Tokens, clock: StoppedClock) -> None:
+    """A21: a key id that is a path."""
     for kid in (1, ["rsa-1"], {"kid": "rsa-1"}, True):
         token = f"{encoded({'alg': 'RS256', 'kid': kid})}.{encoded(claims(clock))}.AAAA"
         await assert_refused(published, token)
@@ -166,9 +170,10 @@ def attackers_server() -> Iterator[tuple[str, list[str]]]:
         thread.join()
 
 
-async def test_a23_keys_that_a_token_brings_or_points_to_are_not_used(
+async def test_keys_in_or_behind_a_token_are_ignored(
     published: Tokens, shared: Tokens, clock: StoppedClock, attackers_server: tuple[str, list[str]]
 ) -> None:
+    """A23: keys that a token brings itself."""
     address, asked = attackers_server
     brought = OTHER_RSA.as_dict(private=False)
     for extra in (
@@ -184,9 +189,10 @@ async def test_a23_keys_that_a_token_brings_or_points_to_are_not_used(
     assert asked == []
 
 
-async def test_a23_a_good_token_with_an_address_in_its_header_is_still_good(
+async def test_a_valid_token_may_carry_an_address_in_its_header(
     published: Tokens, clock: StoppedClock, attackers_server: tuple[str, list[str]]
 ) -> None:
+    """A23: keys that a token brings itself."""
     address, asked = attackers_server
     token = signed(claims(clock), RSA, "RS256", {"kid": "rsa-1", "jku": f"{address}/keys.json", "own": "member"})
     assert (await published.caller(token)).user_id == "alice"

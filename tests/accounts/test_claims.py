@@ -30,7 +30,8 @@ def refused(clock: StoppedClock, expected: ExpectedClaims | None = None, **chang
     return error.value.message
 
 
-def test_a22_an_expired_token_is_told_so_after_a_minute_of_leeway(clock: StoppedClock) -> None:
+def test_an_expired_token_is_refused_after_a_minute_of_leeway(clock: StoppedClock) -> None:
+    """A22: wrong issuer, audience or expiry."""
     end = int(clock.now().timestamp()) + 100
     clock.advance(100 + 59)
     assert caller(clock, exp=end, iat=None).user_id == "alice"
@@ -38,17 +39,20 @@ def test_a22_an_expired_token_is_told_so_after_a_minute_of_leeway(clock: Stopped
     assert refused(clock, exp=end, iat=None) == "The token has expired."
 
 
-def test_a22_a_token_without_an_end_is_refused(clock: StoppedClock) -> None:
+def test_a_token_without_an_expiry_is_refused(clock: StoppedClock) -> None:
+    """A22: wrong issuer, audience or expiry."""
     assert refused(clock, exp=None) == "The token or key is not valid."
 
 
 @pytest.mark.parametrize("exp", ["tomorrow", "9999999999", True, math.inf, math.nan, [], {}, -1e999])
-def test_a22_an_end_that_is_no_time_is_refused(clock: StoppedClock, exp: Any) -> None:
+def test_an_expiry_must_be_a_time(clock: StoppedClock, exp: Any) -> None:
+    """A22: wrong issuer, audience or expiry."""
     assert refused(clock, exp=exp) == "The token or key is not valid."
 
 
 @pytest.mark.parametrize("name", ["nbf", "iat"])
-def test_a22_a_token_of_the_future_is_refused_beyond_the_leeway(clock: StoppedClock, name: str) -> None:
+def test_a_token_from_the_future_is_refused_beyond_the_leeway(clock: StoppedClock, name: str) -> None:
+    """A22: wrong issuer, audience or expiry."""
     now = int(clock.now().timestamp())
     assert caller(clock, None, **{name: now + 60}).user_id == "alice"
     assert refused(clock, None, **{name: now + 61}) == "The token or key is not valid."
@@ -57,13 +61,15 @@ def test_a22_a_token_of_the_future_is_refused_beyond_the_leeway(clock: StoppedCl
 @pytest.mark.parametrize(
     "iss", [None, "", "https://login.example/", "https://evil.example", 1, ["https://login.example"]]
 )
-def test_a22_another_issuer_is_refused_where_one_is_expected(clock: StoppedClock, iss: Any) -> None:
+def test_another_issuer_is_refused_when_one_is_expected(clock: StoppedClock, iss: Any) -> None:
+    """A22: wrong issuer, audience or expiry."""
     assert refused(clock, EXPECTED, iss=iss, aud="longtake") == "The token or key is not valid."
     assert caller(clock, EXPECTED, iss="https://login.example", aud="longtake").user_id == "alice"
 
 
 @pytest.mark.parametrize("aud", [None, "", "other", "longtake2", ["other"], [], 1, {"longtake": 1}])
-def test_a22_another_audience_is_refused_where_one_is_expected(clock: StoppedClock, aud: Any) -> None:
+def test_another_audience_is_refused_when_one_is_expected(clock: StoppedClock, aud: Any) -> None:
+    """A22: wrong issuer, audience or expiry."""
     assert refused(clock, EXPECTED, iss="https://login.example", aud=aud) == "The token or key is not valid."
 
 

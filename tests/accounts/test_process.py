@@ -114,9 +114,10 @@ def test_keys_are_made_listed_and_revoked_by_commands(commands: Commands, place:
     assert (too_much.code, too_much.output) == (2, "")
 
 
-def test_a28_a_stored_secret_is_in_no_file_no_log_and_no_answer(
+def test_a_stored_secret_appears_in_no_file_log_or_answer(
     commands: Commands, place: Place, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A28: secrets in errors, logs and files."""
     run = commands.at(place)
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{CANARY}\n"))
     said = [run("secrets", "set", "kie_api_key")]
@@ -145,9 +146,10 @@ def test_a28_a_stored_secret_is_in_no_file_no_log_and_no_answer(
     assert run("secrets", "remove", "kie_api_key").code == 0
 
 
-def test_a27_a_server_with_a_wrong_key_does_not_start_and_changes_nothing(
+def test_a_server_with_a_wrong_key_refuses_to_start_and_changes_nothing(
     commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A27: a wrong key."""
     place = Place(tmp_path, {"LONGTAKE_MASTER_KEY": "the right key of thirty-two characters"})
     run = commands.at(place)
     assert run("migrate", "up").code == 0

@@ -126,7 +126,8 @@ async def test_a_length_beyond_reason_is_refused_and_not_computed(app: Any) -> N
     assert (await ask(app, "POST", "/v1/things", body=b"{}", headers=headers)).status == 413
 
 
-async def test_a31_no_other_origin_is_let_in(app: Any) -> None:
+async def test_other_origins_are_refused_by_default(app: Any) -> None:
+    """A31: other origins."""
     headers = {"origin": "https://evil.example", "access-control-request-method": "POST"}
     preflight = await ask(app, "OPTIONS", "/v1/things", headers=headers)
     plain = await ask(app, "POST", "/v1/things", json={"prompt": "x"}, headers=headers)

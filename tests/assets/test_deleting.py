@@ -84,7 +84,8 @@ async def local_removal(database: Database, tmp_path: Path) -> Removal:
     return opened
 
 
-async def test_x6_all_objects_of_an_asset_go_after_its_row_and_nobody_elses(removal: Removal) -> None:
+async def test_deleting_an_asset_deletes_its_row_then_its_own_objects_only(removal: Removal) -> None:
+    """X6: deletion."""
     gone, kept = await removal.keep(), await removal.keep()
     before = await removal.objects()
     await removal.remove(gone)
@@ -126,7 +127,8 @@ async def test_a_deletion_that_is_not_committed_leaves_rows_and_objects(local_re
     assert len(await removal.objects()) == 4
 
 
-async def test_f31_a_store_that_is_down_is_asked_again_until_the_objects_are_gone(local_removal: Removal) -> None:
+async def test_deletion_is_repeated_until_a_failing_store_has_deleted_the_objects(local_removal: Removal) -> None:
+    """F31: the storage fails or is slow."""
     removal = local_removal
     await removal.remove(await removal.keep())
     [job] = await removal.jobs()

@@ -83,9 +83,8 @@ FILES: dict[str, tuple[str, Any, str]] = {
 }
 
 
-async def test_a12_to_a15_a_hostile_file_is_a_clear_failure_and_nothing_more(
-    stage: PictureStage, clock: StoppedClock
-) -> None:
+async def test_a_hostile_file_fails_clearly_and_harms_nothing(stage: PictureStage, clock: StoppedClock) -> None:
+    """A12–A15: a decoder never gets an address or a playlist."""
     for name, (kind, file, reason) in FILES.items():
         stage.source.files["/upload.mp4"] = file
         asset_id = await stage.register("/upload.mp4", kind)
@@ -98,9 +97,8 @@ async def test_a12_to_a15_a_hostile_file_is_a_clear_failure_and_nothing_more(
         await assert_unharmed(stage)
 
 
-async def test_f46_a_file_without_end_is_left_at_the_limit(
-    stage: PictureStage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_file_without_end_is_read_up_to_the_limit(stage: PictureStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F46: a body without end."""
     monkeypatch.setattr(range_reader, "MOST_BYTES", 5_000_000)
     stage.source.files["/endless.mp4"] = endless
     asset_id = await stage.register("/endless.mp4", "video")

@@ -80,9 +80,8 @@ async def test_an_asset_whose_object_is_stored_already_needs_no_copy(stage: Stag
     ],
     ids=["html", "svg", "playlist", "pdf", "empty", "a video for an image"],
 )
-async def test_f40_what_is_not_the_media_it_should_be_is_refused_by_its_first_bytes(
-    quick_stage: Stage, body: bytes
-) -> None:
+async def test_a_file_of_the_wrong_type_is_refused_by_its_first_bytes(quick_stage: Stage, body: bytes) -> None:
+    """F40: HTML with status 200 instead of media."""
     quick_stage.source.files["/result.png"] = body
     asset_id = await quick_stage.register()
     outcome = await quick_stage.try_once()
@@ -92,7 +91,9 @@ async def test_f40_what_is_not_the_media_it_should_be_is_refused_by_its_first_by
     assert await keys_in(quick_stage.storage, "results") == []
 
 
-async def test_f39_a_truncated_file_is_not_kept_and_fetched_again(stage: Stage, clock: StoppedClock) -> None:
+async def test_a_truncated_file_is_discarded_and_fetched_again(stage: Stage, clock: StoppedClock) -> None:
+    """F39: a truncated body."""
+
     async def cut(request: web.Request) -> web.StreamResponse:
         answer = web.StreamResponse(headers={"Content-Length": str(len(PNG))})
         await answer.prepare(request)
@@ -112,7 +113,9 @@ async def test_f39_a_truncated_file_is_not_kept_and_fetched_again(stage: Stage, 
     assert (asset.size, asset.mirror_attempts, asset.mirror_error) == (len(PNG), 2, None)
 
 
-async def test_f46_an_endless_file_is_cut_off_and_given_up(database: Database, folder_storage: Storage) -> None:
+async def test_an_endless_file_is_cut_off_and_given_up(database: Database, folder_storage: Storage) -> None:
+    """F46: a body without end."""
+
     async def endless(request: web.Request) -> web.StreamResponse:
         answer = web.StreamResponse()
         await answer.prepare(request)
@@ -150,7 +153,8 @@ async def test_a_copy_that_takes_too_long_is_stopped_and_leaves_nothing(
     assert await keys_in(quick_stage.storage, "results") == []
 
 
-async def test_a11_a_private_address_is_not_fetched(quick_stage: Stage) -> None:
+async def test_a_private_address_is_not_fetched(quick_stage: Stage) -> None:
+    """A11: one guard for all outgoing requests."""
     quick_stage.mirror._copier._client = HttpClient()
     await quick_stage.register()
     outcome = await quick_stage.try_once()
@@ -159,7 +163,8 @@ async def test_a11_a_private_address_is_not_fetched(quick_stage: Stage) -> None:
     assert quick_stage.source.requests == []
 
 
-async def test_f4_a_run_that_lost_its_lease_leaves_an_object_nobody_knows(stage: Stage, clock: StoppedClock) -> None:
+async def test_a_copy_that_lost_its_lease_leaves_an_object_that_no_row_names(stage: Stage, clock: StoppedClock) -> None:
+    """F4: killed after the upload, before the row."""
     stage.source.files["/result.png"] = PNG
     asset_id = await stage.register()
     [first] = await stage.claim()

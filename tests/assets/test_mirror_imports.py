@@ -32,9 +32,10 @@ async def fail_four_times(stage: Stage, clock: StoppedClock, asset_id: str) -> N
     assert isinstance(await stage.try_once(), Fail)
 
 
-async def test_v8_an_import_is_tried_after_2_5_and_10_minutes_and_then_failed_for_good(
+async def test_an_import_is_retried_after_2_5_and_10_minutes_then_fails_for_good(
     stage: Stage, clock: StoppedClock
 ) -> None:
+    """V8: retries of a copy."""
     stage.source.files["/result.png"] = status(503)
     asset_id = await stage.register(role="import", source_expires_in=None)
     await fail_four_times(stage, clock, asset_id)
@@ -56,7 +57,8 @@ async def test_v8_an_import_is_tried_after_2_5_and_10_minutes_and_then_failed_fo
     assert await stage.alerts() == []
 
 
-async def test_v8_the_third_failure_of_an_import_raises_an_alert(stage: Stage, clock: StoppedClock) -> None:
+async def test_the_third_failure_of_an_import_raises_an_alert(stage: Stage, clock: StoppedClock) -> None:
+    """V8: retries of a copy."""
     asset_id = await stage.register(role="import", source_expires_in=None)
     for number in (1, 2, 3):
         assert isinstance(await stage.try_once(), Retry)
@@ -87,9 +89,10 @@ async def test_nobody_is_asked_for_another_address_of_an_import_and_its_own_is_t
     assert isinstance(await stage.try_once(), Done)
 
 
-async def test_f31_an_outage_of_our_own_storage_fails_no_import(
+async def test_an_outage_of_our_storage_fails_no_import(
     stopped_database: Database, folder_storage: Storage, clock: StoppedClock
 ) -> None:
+    """F31: the storage fails or is slow."""
     down = S3Storage(parse_s3_url("s3://bucket?endpoint=http://127.0.0.1:9"), access_key_id="x", secret_access_key="y")
     async with Stage(stopped_database, down).open() as stage:
         stage.source.files["/result.png"] = PNG
@@ -116,7 +119,8 @@ async def test_an_import_that_is_too_large_is_given_up_at_once(
         assert (await stage.asset(asset_id)).mirror_state == "failed"
 
 
-async def test_v3_force_copies_again_and_the_new_copy_takes_the_place_of_the_old(stage: Stage) -> None:
+async def test_a_forced_copy_replaces_the_old_one(stage: Stage) -> None:
+    """V3: what is ours is not copied again, unless by force."""
     other = PNG + b"and more"
     stage.source.files["/result.png"] = PNG
     asset_id = await stage.register(role="import", source_expires_in=None)
@@ -132,9 +136,8 @@ async def test_v3_force_copies_again_and_the_new_copy_takes_the_place_of_the_old
     assert await stage.storage.get(asset.key, 10_000) == other
 
 
-async def test_v3_a_result_whose_second_copy_fails_keeps_the_first_and_is_not_lost(
-    stage: Stage, clock: StoppedClock
-) -> None:
+async def test_a_failed_forced_copy_keeps_the_first_copy(stage: Stage, clock: StoppedClock) -> None:
+    """V3: what is ours is not copied again, unless by force."""
     stage.source.files["/result.png"] = PNG
     asset_id = await stage.register()
     assert isinstance(await stage.try_once(), Done)

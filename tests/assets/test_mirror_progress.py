@@ -31,9 +31,10 @@ LARGE_CHUNKS = 300
 MEGABYTE = 1024 * 1024
 
 
-async def test_v5_states_and_bytes_done_are_seen_in_the_row_and_told_to_its_user(
+async def test_the_row_and_the_events_show_the_state_and_bytes_of_a_copy(
     database: Database, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """V5: states and limits of a copy."""
     go_on = asyncio.Event()
 
     async def in_two_halves(request: web.Request) -> web.StreamResponse:

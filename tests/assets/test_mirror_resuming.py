@@ -74,9 +74,10 @@ async def _copy(stage: Stage, source: Breaking) -> tuple[str, object]:
     [({"ETag": ETAG}, ETAG), ({"Last-Modified": LAST_WEEK}, LAST_WEEK)],
     ids=["etag", "last modified"],
 )
-async def test_f39_a_connection_lost_in_the_middle_goes_on_where_it_broke_within_the_same_try(
+async def test_a_copy_resumes_after_a_lost_connection_within_the_same_try(
     database: Database, storage: Storage, headers: dict[str, str], known_by: str
 ) -> None:
+    """F39: a truncated body."""
     async with Stage(database, storage).open() as stage:
         source = Breaking(headers=headers, breaks=2, after=4_000_000)
         asset_id, outcome = await _copy(stage, source)
@@ -104,9 +105,8 @@ async def test_f39_a_connection_lost_in_the_middle_goes_on_where_it_broke_within
     ],
     ids=["nothing", "weak etag", "no ranges", "modified in this second", "no date"],
 )
-async def test_f39_a_file_that_cannot_be_told_from_another_is_not_gone_on_with(
-    quick_stage: Stage, headers: dict[str, str]
-) -> None:
+async def test_a_copy_without_a_validator_does_not_resume(quick_stage: Stage, headers: dict[str, str]) -> None:
+    """F39: a truncated body."""
     source = Breaking(headers=headers)
     _asset_id, outcome = await _copy(quick_stage, source)
     assert isinstance(outcome, Retry)
@@ -148,9 +148,10 @@ async def test_a_source_that_breaks_off_all_the_time_is_left_for_a_later_try(qui
     assert await keys_in(quick_stage.storage, "results") == []
 
 
-async def test_f44_an_address_that_ends_in_the_middle_is_replaced_by_a_fresh_one_in_the_same_try(
+async def test_an_address_that_expires_during_a_copy_is_replaced_within_the_same_try(
     quick_stage: Stage,
 ) -> None:
+    """F44: the address of a result has expired."""
     quick_stage.source.files["/fresh.mp4"] = FILE
     quick_stage.provider.answers = [FreshSource(f"{quick_stage.source.url}/fresh.mp4")]
     asset_id, outcome = await _copy(quick_stage, Breaking(rest_status=403))

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 CANARY = "canary-of-the-tests"
 
 
-def test_g5_waits_are_about_5_20_60_seconds_and_then_5_minutes_at_most() -> None:
+def test_retries_wait_about_5_20_and_60_seconds_then_at_most_5_minutes() -> None:
+    """G5: failed copies are retried while the source lives."""
     source = random.Random(1)
     for attempt, most in [(1, 5), (2, 20), (3, 60), (4, 300), (5, 300), (1000, 300)]:
         waits = [wait_before_next_try(attempt, None, source) for _ in range(200)]
@@ -50,11 +51,13 @@ def test_the_first_try_is_short_and_later_ones_are_patient() -> None:
     assert [seconds_for_try("result", attempt) for attempt in (1, 2, 9)] == [30.0, 180.0, 180.0]
 
 
-def test_v5_what_somebody_brought_in_has_180_seconds_from_the_first_try_on() -> None:
+def test_each_try_of_an_import_may_take_180_seconds() -> None:
+    """V5: states and limits of a copy."""
     assert [seconds_for_try("import", attempt) for attempt in (1, 2, 4)] == [180.0, 180.0, 180.0]
 
 
-async def test_g5_tries_are_repeated_and_the_fourth_failure_is_critical(stage: Stage, clock: StoppedClock) -> None:
+async def test_the_fourth_failure_of_a_copy_is_critical(stage: Stage, clock: StoppedClock) -> None:
+    """G5: failed copies are retried while the source lives."""
     stage.source.files["/result.png"] = status(503)
     asset_id = await stage.register(source_expires_in=3600.0)
     for number, most in enumerate([5, 20, 60, 300, 300], start=1):
@@ -74,7 +77,8 @@ async def test_g5_tries_are_repeated_and_the_fourth_failure_is_critical(stage: S
     assert stage.provider.losses == []
 
 
-async def test_f44_a_source_that_has_ended_is_replaced_by_a_fresh_one_at_once(stage: Stage) -> None:
+async def test_an_expired_address_is_replaced_at_once(stage: Stage) -> None:
+    """F44: the address of a result has expired."""
     stage.source.files |= {"/result.png": status(403), "/fresh.png": PNG}
     stage.provider.answers = [FreshSource(f"{stage.source.url}/fresh.png", {"X-Key": CANARY}, 1200.0)]
     asset_id = await stage.register()
@@ -94,8 +98,10 @@ async def test_an_expired_source_is_not_even_asked(stage: Stage, clock: StoppedC
     assert [request.path for request in stage.source.requests] == ["/fresh.png"]
 
 
-async def test_f44_shortly_before_its_end_another_address_is_asked_for(stage: Stage, clock: StoppedClock) -> None:
-    """Once the old one has failed; if there is no other, the old one is tried to its end."""
+async def test_a_fresh_address_is_requested_shortly_before_the_old_one_expires(
+    stage: Stage, clock: StoppedClock
+) -> None:
+    """F44: Once the old one has failed; if there is no other, the old one is tried to its end."""
     stage.source.files |= {"/result.png": status(503), "/fresh.png": PNG}
     asset_id = await stage.register(source_expires_in=600.0)
     left = 600.0
@@ -123,9 +129,10 @@ async def test_headers_a_provider_wants_are_sent_and_kept_nowhere(quick_stage: S
     assert CANARY not in repr(await quick_stage.asset(asset_id)) + repr(outcome)
 
 
-async def test_f41_a_file_that_never_comes_is_looked_for_until_its_source_ends_and_then_lost_once(
+async def test_a_missing_file_is_retried_until_its_address_expires_and_lost_once(
     stage: Stage, clock: StoppedClock
 ) -> None:
+    """F41: success, then 404 on the file."""
     asset_id = await stage.register()
     waited, tries = 0.0, 0
     while isinstance(outcome := await stage.try_once(), Retry):
@@ -171,9 +178,10 @@ async def test_a_provider_that_cannot_be_asked_is_asked_again_for_a_day(stage: S
     assert stage.provider.losses == [asset_id]
 
 
-async def test_f31_trouble_with_our_own_storage_is_not_held_against_the_source(
+async def test_trouble_with_our_storage_does_not_count_against_the_source(
     stopped_database: Database, folder_storage: Storage, clock: StoppedClock
 ) -> None:
+    """F31: the storage fails or is slow."""
     down = S3Storage(parse_s3_url("s3://bucket?endpoint=http://127.0.0.1:9"), access_key_id="x", secret_access_key="y")
     async with Stage(stopped_database, down).open() as stage:
         stage.source.files["/result.png"] = PNG

@@ -105,7 +105,7 @@ class Between:
     ],
     ids=["object once", "object twice", "part once", "parts always", "last word once", "last word twice"],
 )
-async def test_f32_an_upload_whose_answer_was_lost_ends_as_one_whole_object_that_the_row_names(
+async def test_an_upload_with_a_lost_answer_ends_as_one_whole_object_that_the_row_names(
     stopped_database: Database,
     s3_server: S3Server,
     clock: StoppedClock,
@@ -113,6 +113,7 @@ async def test_f32_an_upload_whose_answer_was_lost_ends_as_one_whole_object_that
     lose: tuple[str, str, int],
     tries: int,
 ) -> None:
+    """F32: the answer to an upload is lost."""
     async with Between(s3_server).running() as between:
         storage = between.storage()
         async with Stage(stopped_database, storage).open() as stage:
@@ -136,9 +137,10 @@ async def test_f32_an_upload_whose_answer_was_lost_ends_as_one_whole_object_that
 
 
 @pytest.mark.parametrize("trouble", [{"status": 500}, {"status": 503}, {"silent": True}], ids=["500", "503", "slow"])
-async def test_f31_a_store_in_trouble_is_tried_again_and_the_asset_does_not_fail(
+async def test_a_failing_store_is_retried_and_the_asset_does_not_fail(
     stopped_database: Database, s3_server: S3Server, clock: StoppedClock, trouble: dict[str, Any]
 ) -> None:
+    """F31: the storage fails or is slow."""
     async with Between(s3_server).running() as between:
         vars(between).update(trouble)
         async with Stage(stopped_database, between.storage(2.0)).open() as stage:
@@ -158,9 +160,10 @@ async def test_f31_a_store_in_trouble_is_tried_again_and_the_asset_does_not_fail
 
 @pytest.mark.parametrize("size", [0, 12_000_000], ids=["small", "large"])
 @pytest.mark.parametrize("role", ["import", "result"])
-async def test_f31_a_store_that_is_silent_for_longer_than_a_try_is_not_held_against_the_source(
+async def test_a_silent_store_does_not_count_against_the_source(
     sqlite_database: Database, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch, size: int, role: str
 ) -> None:
+    """F31: the storage fails or is slow."""
     monkeypatch.setattr(copier, "seconds_for_try", lambda _role, _attempt: 1.0)
     async with Between(s3_server).running() as between:
         between.silent = True
@@ -175,9 +178,10 @@ async def test_f31_a_store_that_is_silent_for_longer_than_a_try_is_not_held_agai
 
 
 @pytest.mark.parametrize("size", [0, 12_000_000], ids=["small", "large"])
-async def test_f31_a_folder_that_is_silent_is_not_held_against_the_source(
+async def test_a_silent_folder_does_not_count_against_the_source(
     quick_stage: Stage, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
+    """F31: the storage fails or is slow."""
     go_on = threading.Event()
     monkeypatch.setattr(copier, "seconds_for_try", lambda _role, _attempt: 1.0)
     monkeypatch.setattr(TempFile, "write", lambda *_: go_on.wait(PATIENCE_SECONDS))

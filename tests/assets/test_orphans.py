@@ -90,7 +90,8 @@ async def leave(storage: Storage) -> list[str]:
     return keys
 
 
-async def test_f4_what_no_row_names_goes_after_a_day_and_the_rest_stays(database: Database, storage: Storage) -> None:
+async def test_objects_that_no_row_names_are_deleted_after_a_day(database: Database, storage: Storage) -> None:
+    """F4: killed after the upload, before the row."""
     asset_id, named = await keep(database, storage)
     beside = f"results/{asset_id}/of-a-lost-lease.png"
     await storage.put(beside, PNG, "image/png")
@@ -159,7 +160,8 @@ async def test_a_list_is_in_order_and_goes_on_after_any_key(
     assert [one.key async for one in storage.list("nothing", "nothing/a")] == []
 
 
-async def test_f33_files_of_uploads_that_nobody_finished_go_after_a_day(tmp_path: Path) -> None:
+async def test_files_of_unfinished_uploads_are_deleted_after_a_day(tmp_path: Path) -> None:
+    """F33: abandoned uploads."""
     storage = local_storage(tmp_path)
     assert await storage.remove_unfinished(datetime.now(UTC)) == 0
     await storage.put("results/a/x.png", b"x", "image/png")
@@ -172,9 +174,10 @@ async def test_f33_files_of_uploads_that_nobody_finished_go_after_a_day(tmp_path
     assert [one.name for one in folder.iterdir()] == ["young"]
 
 
-async def test_f33_uploads_in_parts_that_nobody_finished_are_aborted_after_a_day(
+async def test_unfinished_multipart_uploads_are_aborted_after_a_day(
     sqlite_database: Database, s3_server: S3Server
 ) -> None:
+    """F33: abandoned uploads."""
     ours, others = new_id(), new_id()
     uploads = [asyncio.create_task(begin(s3_server, folder)) for folder in (ours, others)]
     await until(lambda: s3_server.unfinished_uploads(ours) and s3_server.unfinished_uploads(others), "both uploads")
@@ -201,7 +204,8 @@ async def begin(server: S3Server, folder: str) -> None:
     await storage.put_stream("results/one/token.mp4", stalls(), "video/mp4", most_bytes=len(LARGE) + 1)
 
 
-async def test_f33_a_store_that_refuses_to_show_uploads_is_told_of(s3_server: S3Server) -> None:
+async def test_a_store_that_refuses_to_list_uploads_is_reported(s3_server: S3Server) -> None:
+    """F33: abandoned uploads."""
     from longtake.adapters.storage.errors import StorageRefused, StorageUnavailable
     from longtake.adapters.storage.s3 import S3Storage
     from longtake.adapters.storage.s3_address import parse_s3_url

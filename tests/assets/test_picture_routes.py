@@ -92,7 +92,8 @@ async def test_while_there_are_none_their_addresses_are_null_and_404(both_servic
 
 
 @pytest.mark.parametrize("variant", ["thumbnail", "preview"])
-async def test_a16_pictures_are_served_as_files_are(service: Service, variant: str) -> None:
+async def test_thumbnails_and_previews_are_served_with_the_headers_of_files(service: Service, variant: str) -> None:
+    """A16: headers of files that are served."""
     path = f"/v1/assets/{await with_pictures(service)}/{variant}"
     body = THUMBNAIL if variant == "thumbnail" else PREVIEW
     whole = await service.ask("GET", path)
@@ -109,7 +110,8 @@ async def test_a16_pictures_are_served_as_files_are(service: Service, variant: s
     assert beyond.status == 416
 
 
-async def test_v1_a_thumbnail_that_waits_for_the_storage_is_served_all_the_same(both_service: Service) -> None:
+async def test_a_thumbnail_that_waits_for_the_storage_is_served_already(both_service: Service) -> None:
+    """V1: copy and thumbnail do not wait for each other."""
     asset_id = await with_waiting_picture(both_service)
     link = (await both_service.ask("GET", f"/v1/assets/{asset_id}")).json["thumbnail_url"]
     by_link = await both_service.ask("GET", link, user=None)
@@ -123,7 +125,8 @@ async def test_v1_a_thumbnail_that_waits_for_the_storage_is_served_all_the_same(
     assert (await both_service.ask("GET", path, user="bob")).status == 404
 
 
-async def test_a18_a_link_is_good_for_one_of_files_thumbnail_and_preview(service: Service) -> None:
+async def test_a_link_is_valid_for_the_file_the_thumbnail_or_the_preview(service: Service) -> None:
+    """A18: signed links are short-lived and for one object."""
     asset_id = await with_pictures(service)
     facts = (await service.ask("GET", f"/v1/assets/{asset_id}")).json
     for member in ("url", "thumbnail_url", "preview_url"):
@@ -136,7 +139,8 @@ async def test_a18_a_link_is_good_for_one_of_files_thumbnail_and_preview(service
     assert (await service.ask("GET", facts["thumbnail_url"], user=None)).status == 403
 
 
-async def test_f34_a_picture_deleted_behind_our_back_is_gone(any_service: Service) -> None:
+async def test_a_thumbnail_deleted_behind_our_back_answers_410(any_service: Service) -> None:
+    """F34: an object is deleted behind our back."""
     asset_id = await with_pictures(any_service)
     await any_service.storage.delete([thumbnail_key(asset_id), preview_key(asset_id)])
     for variant in ("thumbnail", "preview"):

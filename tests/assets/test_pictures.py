@@ -70,7 +70,8 @@ def png_of(size: tuple[int, int]) -> bytes:
 
 
 @pytest.mark.parametrize("size", [(63, 64), (64, 63), (8193, 64), (64, 8193), (8000, 8000), (50_000, 50_000), (0, 64)])
-def test_a14_sides_and_pixels_are_bounded(size: tuple[int, int]) -> None:
+def test_sides_and_pixels_are_limited(size: tuple[int, int]) -> None:
+    """A14: limits of pixels, frames and duration."""
     with pytest.raises(MediaRefused, match=f"{size[0]}×{size[1]}"):
         image_size(png_of(size), PNG)
 

@@ -34,7 +34,8 @@ async def upload(service: Service, body: Any, content_type: str = "image/png", *
 
 
 @pytest.mark.parametrize("form", ["PNG", "JPEG", "WEBP"])
-async def test_x5_a_reference_is_kept_as_it_is(sqlite_database: Database, storage: Storage, form: str) -> None:
+async def test_a_reference_is_stored_unchanged(sqlite_database: Database, storage: Storage, form: str) -> None:
+    """X5: reference images."""
     async with Service(sqlite_database, storage).running() as service:
         body, content_type = picture(form), f"image/{form.lower()}"
         answer = await upload(service, body, content_type)
@@ -83,9 +84,8 @@ async def test_the_same_picture_again_is_another_reference(both_service: Service
         "thin",
     ],
 )
-async def test_a15_what_is_not_a_usable_picture_is_refused_and_not_kept(
-    service: Service, body: bytes, content_type: str
-) -> None:
+async def test_a_reference_that_is_no_usable_image_is_refused(service: Service, body: bytes, content_type: str) -> None:
+    """A15: files in other formats."""
     answer = await upload(service, body, content_type)
     assert (answer.status, answer.json["code"]) == (422, "MEDIA_REFUSED")
     assert await keys_in(service.storage, "references") == []

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tests.s3_server import S3Server
 
 
-async def test_g6_the_facts_of_an_asset_have_an_address_that_gives_its_file(any_service: Service) -> None:
+async def test_an_assets_url_gives_its_file(any_service: Service) -> None:
+    """G6: readers get our address if there is one."""
     asset_id = await any_service.keep(PNG)
     answer = await any_service.ask("GET", f"/v1/assets/{asset_id}")
     assert answer.status == 200
@@ -48,7 +49,8 @@ async def test_a_store_that_signs_is_where_readers_are_sent(sqlite_database: Dat
         assert 0 < int(query["X-Amz-Expires"][0]) <= 300
 
 
-async def test_a16_a_file_is_served_so_that_no_browser_takes_it_for_a_page(service: Service) -> None:
+async def test_no_browser_takes_a_served_file_for_a_page(service: Service) -> None:
+    """A16: headers of files that are served."""
     asset_id = await service.keep(PNG)
     headers = (await service.ask("GET", f"/v1/assets/{asset_id}/content")).headers
     assert headers["x-content-type-options"] == "nosniff"
@@ -110,7 +112,8 @@ async def test_a_file_that_has_not_changed_is_not_sent_again(service: Service) -
         "/v1/references/{}",
     ],
 )  # fmt: skip
-async def test_a24_assets_of_others_are_not_there(both_service: Service, path: str) -> None:
+async def test_assets_of_other_users_are_not_found(both_service: Service, path: str) -> None:
+    """A24: other users' rows."""
     other = await both_service.keep(PNG, user="bob")
     for asset_id in (other, new_id()):
         answer = await both_service.ask("GET", path.format(asset_id))
@@ -119,7 +122,8 @@ async def test_a24_assets_of_others_are_not_there(both_service: Service, path: s
     assert (await both_service.ask("GET", path.format("../../etc"), user="bob")).status in {404, 422}
 
 
-async def test_f34_an_object_deleted_behind_our_back_is_gone_and_no_error_of_ours(any_service: Service) -> None:
+async def test_an_object_deleted_behind_our_back_answers_410_and_not_500(any_service: Service) -> None:
+    """F34: an object is deleted behind our back."""
     asset_id = await any_service.keep(PNG)
     key = (await any_service.asset(asset_id)).key
     assert key is not None
@@ -130,7 +134,8 @@ async def test_f34_an_object_deleted_behind_our_back_is_gone_and_no_error_of_our
     assert (await any_service.ask("GET", f"/v1/assets/{asset_id}/content")).json["code"] == "ASSET_GONE"
 
 
-async def test_g6_until_there_is_a_copy_readers_get_the_providers_address_while_it_lives(both_service: Service) -> None:
+async def test_readers_get_the_providers_address_until_there_is_a_copy(both_service: Service) -> None:
+    """G6: readers get our address if there is one."""
     source = "https://files.example.com/result.png?signature=theirs"
     asset_id = await both_service.database.run(
         register_asset, NewAsset(user_id="alice", kind="image", source_url=source)
@@ -154,7 +159,8 @@ async def test_an_address_that_is_not_of_the_web_is_never_handed_on(service: Ser
     assert (await service.ask("GET", f"/v1/assets/{asset_id}/content")).status == 410
 
 
-async def test_a18_a_link_is_for_one_file_and_not_for_long(service: Service) -> None:
+async def test_a_link_is_for_one_file_and_expires_soon(service: Service) -> None:
+    """A18: signed links are short-lived and for one object."""
     mine, other = await service.keep(PNG), await service.keep(PNG)
     link = await service.links.url(await service.asset(mine), 60)
     assert link is not None

@@ -45,15 +45,17 @@ async def stick(stage: Stage, asset_id: str, state: str) -> None:
     await stage.database.run(forget_jobs)
 
 
-def test_v7_the_sweep_comes_every_five_minutes_once_over_all_machines(sqlite_database: Database) -> None:
+def test_the_sweep_runs_every_five_minutes_once_over_all_machines(sqlite_database: Database) -> None:
+    """V7: stuck copies."""
     schedule = StuckCopies(sqlite_database).schedule()
     assert (schedule.kind, schedule.every) == ("assets.sweep", 300.0)
 
 
 @pytest.mark.parametrize("state", ["pending", "downloading", "uploading"])
-async def test_v7_a_copy_that_is_stuck_for_ten_minutes_fails_and_says_where(
+async def test_a_copy_stuck_for_ten_minutes_fails_with_the_state_it_was_in(
     stage: Stage, clock: StoppedClock, state: str
 ) -> None:
+    """V7: stuck copies."""
     stage.source.files["/result.png"] = PNG
     asset_id = await stage.register(role="import", source_expires_in=None)
     await stick(stage, asset_id, state)
@@ -73,7 +75,8 @@ async def test_v7_a_copy_that_is_stuck_for_ten_minutes_fails_and_says_where(
     assert (asset.mirror_state, asset.mirror_attempts, asset.mirror_error) == ("completed", 2, None)
 
 
-async def test_v7_a_copy_with_a_live_job_is_the_engines_alone(stage: Stage, clock: StoppedClock) -> None:
+async def test_the_sweep_leaves_a_copy_with_a_live_job_to_the_engine(stage: Stage, clock: StoppedClock) -> None:
+    """V7: stuck copies."""
     stage.source.files["/result.png"] = status(503)
     waiting = await stage.register(role="import", source_expires_in=None)
     assert isinstance(await stage.try_once(), Retry)
@@ -88,7 +91,8 @@ async def test_v7_a_copy_with_a_live_job_is_the_engines_alone(stage: Stage, cloc
     assert job.args["asset"] == running
 
 
-async def test_v7_what_is_not_completed_or_is_copied_is_not_touched(stage: Stage, clock: StoppedClock) -> None:
+async def test_the_sweep_leaves_unfinished_and_copied_files_alone(stage: Stage, clock: StoppedClock) -> None:
+    """V7: stuck copies."""
     draft = await stage.register(role="import", source_expires_in=None)
     await stick(stage, draft, "pending")
     await stage.database.run(set_row, draft, {"status": "generating"})
@@ -99,9 +103,10 @@ async def test_v7_what_is_not_completed_or_is_copied_is_not_touched(stage: Stage
     assert await stage.database.read(live_jobs) == {}
 
 
-async def test_v8_after_the_first_try_and_three_more_it_is_failed_for_good_and_retryable_by_hand(
+async def test_a_copy_fails_for_good_after_four_tries_and_can_be_retried_by_hand(
     stage: Stage, clock: StoppedClock
 ) -> None:
+    """V8: retries of a copy."""
     stage.source.files["/result.png"] = PNG
     asset_id = await stage.register(role="import", source_expires_in=None)
     for number, wait in enumerate([120.0, 300.0, 600.0, None], start=1):
@@ -123,7 +128,8 @@ async def test_v8_after_the_first_try_and_three_more_it_is_failed_for_good_and_r
     assert await stage.alerts() == []
 
 
-async def test_v8_tries_that_were_stuck_count_with_those_that_failed(stage: Stage, clock: StoppedClock) -> None:
+async def test_stuck_tries_count_like_failed_ones(stage: Stage, clock: StoppedClock) -> None:
+    """V8: retries of a copy."""
     stage.source.files["/result.png"] = status(503)
     asset_id = await stage.register(role="import", source_expires_in=None)
     await stick(stage, asset_id, "downloading")
@@ -137,7 +143,8 @@ async def test_v8_tries_that_were_stuck_count_with_those_that_failed(stage: Stag
     assert (asset.mirror_state, asset.mirror_attempts) == ("failed", 4)
 
 
-async def test_v7_at_most_fifty_a_sweep(stage: Stage, clock: StoppedClock) -> None:
+async def test_a_sweep_takes_at_most_fifty_copies(stage: Stage, clock: StoppedClock) -> None:
+    """V7: stuck copies."""
     for number in range(MOST_STUCK + 5):
         one = await stage.register(f"/{number}.png", role="import", source_expires_in=None)
         await stage.database.run(set_row, one, {"mirror_state": "uploading", "mirror_tried_at": NOW})
@@ -149,7 +156,10 @@ async def test_v7_at_most_fifty_a_sweep(stage: Stage, clock: StoppedClock) -> No
     assert await stage.database.read(live_jobs) == {"assets.mirror": 55}
 
 
-async def test_v7_copies_with_live_jobs_take_nobody_elses_place_in_a_sweep(stage: Stage, clock: StoppedClock) -> None:
+async def test_copies_with_live_jobs_take_no_place_among_the_fifty_of_a_sweep(
+    stage: Stage, clock: StoppedClock
+) -> None:
+    """V7: stuck copies."""
     stuck = await stage.register(role="import", source_expires_in=None, id="ffffffff-ffff-7fff-bfff-ffffffffffff")
     await stick(stage, stuck, "downloading")
     for number in range(MOST_STUCK):
@@ -188,9 +198,10 @@ async def test_two_sweeps_at_once_fail_a_copy_once_and_start_one_job(stage: Stag
     assert await stage.database.read(live_jobs) == {"assets.mirror": 1}
 
 
-async def test_v2_rows_from_before_the_program_ever_ran_are_started_without_being_held_to_have_failed(
+async def test_rows_older_than_the_program_are_started_without_counting_a_failure(
     stopped_database: Database, folder_storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """V2: the row starts the work, whoever writes it."""
     monkeypatch.setattr(health, "PAGE", 2)
     stage = Stage(stopped_database, folder_storage, kinds=[JobKind(THUMBNAIL, done)])
     # No kind is declared yet: the triggers find nothing to start.

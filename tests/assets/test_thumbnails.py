@@ -62,7 +62,8 @@ async def working(stage: PictureStage) -> AsyncIterator[None]:
         await asyncio.wait_for(task, PATIENCE_SECONDS)
 
 
-async def test_v6_a_video_gets_a_picture_of_its_source_before_there_is_a_copy(stage: PictureStage) -> None:
+async def test_a_video_gets_its_thumbnail_from_the_source_before_there_is_a_copy(stage: PictureStage) -> None:
+    """V6: thumbnails."""
     asked: list[str] = []
     stage.source.files["/clip.mp4"] = by_parts(CLIP, asked)
     asset_id = await stage.register("/clip.mp4", "video")
@@ -84,7 +85,8 @@ async def test_v6_a_video_gets_a_picture_of_its_source_before_there_is_a_copy(st
     assert [kind for kind, _args in await stage.live(asset_id)] == [MIRROR, PREVIEW]
 
 
-async def test_v6_an_image_gets_one_too_and_no_preview(stage: PictureStage) -> None:
+async def test_an_image_gets_a_thumbnail_and_no_preview(stage: PictureStage) -> None:
+    """V6: thumbnails."""
     stage.source.files["/result.png"] = drawn((500, 700))
     asset_id = await stage.register()
     await stage.run()
@@ -94,7 +96,10 @@ async def test_v6_an_image_gets_one_too_and_no_preview(stage: PictureStage) -> N
     assert [kind for kind, _args in await stage.live(asset_id)] == [MIRROR]
 
 
-async def test_v6_tries_come_at_once_after_30_and_after_120_seconds(stage: PictureStage, clock: StoppedClock) -> None:
+async def test_thumbnails_are_tried_at_once_after_30_and_after_120_seconds(
+    stage: PictureStage, clock: StoppedClock
+) -> None:
+    """V6: thumbnails."""
     stage.source.files["/clip.mp4"] = status(503)
     asset_id = await stage.register("/clip.mp4", "video")
     for number, wait in enumerate((30.0, 120.0), start=1):
@@ -112,12 +117,14 @@ async def test_v6_tries_come_at_once_after_30_and_after_120_seconds(stage: Pictu
     assert [kind for kind, _args in await stage.live(asset_id)] == [MIRROR], "the copy is not given up with it"
 
 
-def test_v6_the_limit_of_a_try_is_60_seconds(tmp_path: Path) -> None:
+def test_a_try_of_a_thumbnail_may_take_60_seconds(tmp_path: Path) -> None:
+    """V6: thumbnails."""
     assert thumbnails.TIME_LIMIT == 60.0
     assert DecoderPool(1)._wall_seconds < thumbnails.TIME_LIMIT, "so that the reason is told, and not only the limit"
 
 
-async def test_v6_processing_is_seen_while_it_runs(running: PictureStage) -> None:
+async def test_a_thumbnail_under_way_shows_as_processing(running: PictureStage) -> None:
+    """V6: thumbnails."""
     go_on = asyncio.Event()
 
     async def slowly(_request: web.Request) -> web.StreamResponse:
@@ -132,7 +139,8 @@ async def test_v6_processing_is_seen_while_it_runs(running: PictureStage) -> Non
         await until_columns(running, asset_id, thumbnail_state="completed", mirror_state="completed")
 
 
-async def test_v1_with_the_storage_away_the_thumbnail_still_comes(stage: PictureStage, clock: StoppedClock) -> None:
+async def test_the_thumbnail_is_made_while_the_storage_is_away(stage: PictureStage, clock: StoppedClock) -> None:
+    """V1: copy and thumbnail do not wait for each other."""
     stage.source.files["/clip.mp4"] = by_parts(CLIP)
     asset_id = await stage.register("/clip.mp4", "video")
     stage.removable.take_away()
@@ -205,7 +213,8 @@ async def test_a_store_that_says_nothing_counts_as_away(stage: PictureStage, mon
     silent.close()
 
 
-async def test_v1_with_a_decoder_that_fails_the_copy_still_completes(stage: PictureStage, clock: StoppedClock) -> None:
+async def test_the_copy_completes_when_the_decoder_fails(stage: PictureStage, clock: StoppedClock) -> None:
+    """V1: copy and thumbnail do not wait for each other."""
     await stage.decoders.close()
     stage.decoders = DecoderPool(1, processor_seconds=0.0, wall_seconds=0.0)
     stage.declare()
@@ -236,9 +245,10 @@ async def test_while_all_decoders_are_at_work_no_try_is_spent(stage: PictureStag
     assert isinstance(await stage.run(), Done)
 
 
-async def test_v6_a_file_that_fails_is_given_up_after_three_tries_whatever_comes_between(
+async def test_a_thumbnail_is_given_up_after_three_failures_whatever_comes_between(
     stage: PictureStage, clock: StoppedClock
 ) -> None:
+    """V6: thumbnails."""
     stage.source.files["/clip.mp4"] = by_parts(b"\0\0\0\x18ftypisom" + bytes(500))
     asset_id = await stage.register("/clip.mp4", "video")
     free, busy = stage.decoders, DecoderPool(0, place_seconds=0.01)
@@ -331,9 +341,10 @@ async def spend_source_tries(stage: PictureStage, clock: StoppedClock) -> None:
         clock.advance(wait)
 
 
-async def test_v4_a_copy_that_comes_during_the_last_try_is_a_second_chance(
+async def test_a_copy_that_arrives_during_the_last_try_is_a_second_chance(
     stage: PictureStage, clock: StoppedClock
 ) -> None:
+    """V4: a second chance for the thumbnail."""
     stage.source.files["/result.png"] = status(503)
     asset_id = await stage.register(source_expires_in=3600.0)
     await spend_source_tries(stage, clock)
@@ -352,9 +363,10 @@ async def test_v4_a_copy_that_comes_during_the_last_try_is_a_second_chance(
     assert (asset.thumbnail_state, asset.thumbnail_metadata["of"]) == ("completed", "copy")
 
 
-async def test_v4_a_copy_that_completes_at_the_very_moment_of_giving_up_is_seen(
+async def test_a_copy_that_completes_while_the_thumbnail_is_given_up_is_seen(
     postgresql_url: str, removable: Removable
 ) -> None:
+    """V4: a second chance for the thumbnail."""
     database = open_database(postgresql_url)
     async with PictureStage(database, removable).open() as stage:
         stage.source.files["/result.png"] = status(503)
@@ -374,9 +386,8 @@ async def test_v4_a_copy_that_completes_at_the_very_moment_of_giving_up_is_seen(
     database.close()
 
 
-async def test_v4_the_second_chance_is_the_last_even_when_its_tries_end_without_a_word(
-    stage: PictureStage, clock: StoppedClock
-) -> None:
+async def test_the_second_chance_is_the_last_even_if_its_tries_crash(stage: PictureStage, clock: StoppedClock) -> None:
+    """V4: a second chance for the thumbnail."""
     stage.source.files["/result.png"] = status(503)
     asset_id = await stage.register(source_expires_in=3600.0)
     await spend_source_tries(stage, clock)
@@ -393,9 +404,10 @@ async def test_v4_the_second_chance_is_the_last_even_when_its_tries_end_without_
     assert (asset.thumbnail_state, asset.thumbnail_attempts) == ("failed", 4)
 
 
-async def test_v4_a_copy_that_completes_after_the_thumbnail_was_given_up_starts_it_again(
+async def test_a_copy_that_completes_after_the_thumbnail_was_given_up_restarts_it(
     stage: PictureStage, clock: StoppedClock
 ) -> None:
+    """V4: a second chance for the thumbnail."""
     stage.source.files["/result.png"] = status(503)
     asset_id = await stage.register(source_expires_in=3600.0)
     await spend_source_tries(stage, clock)

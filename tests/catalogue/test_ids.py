@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 LANE = "tmdb"
 
 
-async def test_m3_every_title_ends_as_what_is_true_about_it(studio: CatalogueStudio) -> None:
+async def test_every_title_ends_with_its_true_tmdb_id(studio: CatalogueStudio) -> None:
+    """M3: TMDB ids."""
     truth = studio.sandbox.titles(limit=FEW)
     assert {one["kind"] for one in truth} == {"exact", "year", "alias", "ambiguous", "absent"}
     wanted = [sought(one, title_english=one["names"]["en"]) for one in truth]
@@ -44,7 +45,8 @@ async def test_m3_every_title_ends_as_what_is_true_about_it(studio: CatalogueStu
         assert [one["tmdb_state"] for one in page] == [state] * number
 
 
-async def test_m3_each_page_of_a_year_is_asked_for_once_however_many_titles_need_it(studio: CatalogueStudio) -> None:
+async def test_each_page_of_a_year_is_requested_once_for_all_titles(studio: CatalogueStudio) -> None:
+    """M3: TMDB ids."""
     await studio.catalogue.add_many([sought(one) for one in studio.sandbox.titles()])
     await studio.work()
     asked = [call["query"] for call in studio.asked("discover")]
@@ -101,7 +103,8 @@ async def test_an_alias_that_is_nothing_like_our_name_is_taken_and_one_that_is_s
     assert [one["tmdb_id"] for one in doubtful["tmdb_candidates"]] == similar["tmdb_ids"]
 
 
-async def test_m3_a_title_that_is_not_there_is_not_asked_about_for_seven_days(studio: CatalogueStudio) -> None:
+async def test_a_title_that_tmdb_does_not_have_rests_for_seven_days(studio: CatalogueStudio) -> None:
+    """M3: TMDB ids."""
     title_id = await studio.bring(**sought(studio.truth("absent")))
     await studio.work()
     assert (await studio.show(title_id))["tmdb_state"] == "not_found"
@@ -167,9 +170,10 @@ async def test_without_a_key_posters_still_come_and_ids_wait(open_studio: Open) 
         assert (await studio.show(title_id))["tmdb_state"] == "found"
 
 
-async def test_f48_a_key_that_was_revoked_pauses_the_lane_and_alerts_and_another_key_goes_on(
+async def test_a_revoked_tmdb_key_pauses_the_lane_with_an_alert_until_there_is_another(
     open_studio: Open,
 ) -> None:
+    """F48: a key is revoked while tasks run."""
     async with open_studio() as studio:
         studio.sandbox.settings(keys=["another-key"])
         title_id = await studio.bring(**given(studio.truth("exact")))
@@ -200,7 +204,8 @@ async def test_a_key_is_never_part_of_what_is_said(open_studio: Open) -> None:
 # -- trouble -----------------------------------------------------------------------------------------------------
 
 
-async def test_f37_a_busy_tmdb_is_obeyed(studio: CatalogueStudio) -> None:
+async def test_a_busy_tmdb_is_obeyed(studio: CatalogueStudio) -> None:
+    """F37: 429 with Retry-After."""
     studio.sandbox.faults("status", status=429, retry_after=40, route="discover", times=1)
     title_id = await studio.bring(**sought(studio.truth("exact")))
     await studio.until_rest_of_posters()
@@ -211,7 +216,8 @@ async def test_f37_a_busy_tmdb_is_obeyed(studio: CatalogueStudio) -> None:
     assert (await studio.show(title_id))["tmdb_state"] == "found"
 
 
-async def test_f36_a_tmdb_in_trouble_is_waited_out_and_titles_are_found_afterwards(studio: CatalogueStudio) -> None:
+async def test_titles_are_found_after_tmdb_recovers(studio: CatalogueStudio) -> None:
+    """F36: a provider answers 5xx."""
     studio.sandbox.faults("status", status=503, route="discover", times=2)
     studio.sandbox.faults("drop", route="search", times=2)
     ids = [await studio.bring(**sought(studio.truth(kind))) for kind in ("exact", "absent")]
@@ -274,7 +280,8 @@ async def test_what_no_database_can_hold_keeps_no_title_from_being_found(studio:
 # -- people ------------------------------------------------------------------------------------------------------
 
 
-async def test_m3_what_a_person_chose_is_left_alone_by_lists_and_search(studio: CatalogueStudio) -> None:
+async def test_look_ups_never_change_what_a_person_chose(studio: CatalogueStudio) -> None:
+    """M3: TMDB ids."""
     ambiguous = studio.truth("ambiguous")
     title_id = await studio.bring(**sought(ambiguous))
     await studio.work()

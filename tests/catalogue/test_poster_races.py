@@ -82,7 +82,8 @@ async def assert_all_is_there(studio: CatalogueStudio, *title_ids: str) -> None:
         assert {title["poster_url"], title["thumbnail_url"]} <= files
 
 
-async def test_m2_a_poster_that_goes_while_another_title_gets_it_stays(studio: CatalogueStudio) -> None:
+async def test_a_poster_stays_if_another_title_gets_it_meanwhile(studio: CatalogueStudio) -> None:
+    """M2: posters."""
     cover = studio.truth("exact")["cover_url"]
     first = await studio.bring(title_english="first", poster=cover)
     await studio.work()
@@ -93,7 +94,8 @@ async def test_m2_a_poster_that_goes_while_another_title_gets_it_stays(studio: C
     assert len(studio.images()) == 1
 
 
-async def test_m2_a_poster_that_a_title_gets_while_it_goes_comes_again(studio: CatalogueStudio) -> None:
+async def test_a_poster_is_fetched_again_if_a_title_gets_it_during_its_deletion(studio: CatalogueStudio) -> None:
+    """M2: posters."""
     cover = studio.truth("exact")["cover_url"]
     first = await studio.bring(title_english="first", poster=cover)
     await studio.work()
@@ -103,9 +105,10 @@ async def test_m2_a_poster_that_a_title_gets_while_it_goes_comes_again(studio: C
 
 
 @pytest.mark.parametrize("title_comes_first", [True, False])
-async def test_m2_a_title_that_comes_while_its_poster_is_stored_points_to_our_own(
+async def test_a_title_added_while_its_poster_is_stored_points_to_the_stored_poster(
     studio: CatalogueStudio, title_comes_first: bool
 ) -> None:
+    """M2: posters."""
     cover = studio.truth("exact")["cover_url"]
     await studio.catalogue.download(await studio.bring(title_english="first"), cover)
     [job] = await studio.claim_kind(POSTER)

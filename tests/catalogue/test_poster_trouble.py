@@ -70,7 +70,8 @@ NO_PICTURES: dict[str, Any] = {
 }
 
 
-async def test_f40_f46_a14_a15_what_is_no_whole_picture_is_not_kept(studio: CatalogueStudio, source: Source) -> None:
+async def test_a_poster_must_be_a_whole_picture(studio: CatalogueStudio, source: Source) -> None:
+    """F40, F46, A14, A15: HTML with status 200 instead of media."""
     source.files |= {f"/{name}.jpg": body for name, body in NO_PICTURES.items()}
     titles = {url: await with_poster(studio, url) for url in [source.url + f"/{name}.jpg" for name in NO_PICTURES]}
     await studio.work()
@@ -88,9 +89,8 @@ async def test_f40_f46_a14_a15_what_is_no_whole_picture_is_not_kept(studio: Cata
         assert (title["poster_state"], title["error"]) == ("stored", None), f"{url} is well again after an hour"
 
 
-async def test_m2_a_poster_that_fails_again_and_again_rests_longer_and_longer(
-    studio: CatalogueStudio, source: Source
-) -> None:
+async def test_a_poster_that_keeps_failing_rests_longer_each_time(studio: CatalogueStudio, source: Source) -> None:
+    """M2: posters."""
     title_id = await with_poster(studio, source.url + "/x.jpg")
     await studio.work()
     hours = []
@@ -159,9 +159,10 @@ async def test_when_no_size_is_there_it_says_so_and_rests(studio: CatalogueStudi
     ],
     ids=["500", "503", "drop", "truncated"],
 )  # fmt: skip
-async def test_f36_f39_what_may_pass_is_tried_three_times_and_then_rests_for_an_hour(
+async def test_a_passing_failure_is_tried_three_times_then_rests_for_an_hour(
     studio: CatalogueStudio, fault: dict[str, Any], code: str
 ) -> None:
+    """F36, F39: a provider answers 5xx."""
     rule = studio.sandbox.faults(**fault, route="image")
     title_id = await with_poster(studio, studio.truth("exact")["cover_url"])
     await studio.until_rest()
@@ -184,9 +185,10 @@ async def test_f36_f39_what_may_pass_is_tried_three_times_and_then_rests_for_an_
     assert (title["poster_state"], title["error"]) == ("stored", None)
 
 
-async def test_f30_a_server_that_says_nothing_is_left_after_its_time(
+async def test_a_silent_poster_server_is_given_up_after_its_time_limit(
     studio: CatalogueStudio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """F30: half-open connections."""
     monkeypatch.setattr(poster_fetcher, "SECONDS", 0.5)
     studio.sandbox.faults("hang", route="image", times=1)
     title_id = await with_poster(studio, studio.truth("exact")["cover_url"])
@@ -196,7 +198,8 @@ async def test_f30_a_server_that_says_nothing_is_left_after_its_time(
     assert (await studio.show(title_id))["poster_state"] == "stored"
 
 
-async def test_f37_a_busy_server_is_obeyed_and_the_lane_held_back(studio: CatalogueStudio) -> None:
+async def test_a_busy_image_server_is_obeyed_and_holds_back_the_lane(studio: CatalogueStudio) -> None:
+    """F37: 429 with Retry-After."""
     studio.sandbox.faults("status", status=429, retry_after=50, route="image", times=1)
     title_id = await with_poster(studio, studio.truth("exact")["cover_url"])
     await studio.until_rest()
@@ -211,9 +214,8 @@ async def test_f37_a_busy_server_is_obeyed_and_the_lane_held_back(studio: Catalo
     assert [call["status"] for call in studio.images()] == [429, 200]
 
 
-async def test_f37_another_host_that_is_busy_holds_back_its_own_poster_alone(
-    studio: CatalogueStudio, source: Source
-) -> None:
+async def test_another_busy_host_holds_back_only_its_own_poster(studio: CatalogueStudio, source: Source) -> None:
+    """F37: 429 with Retry-After."""
     source.files["/x.jpg"] = status(429, "later", {"Retry-After": "3600"})
     busy = await with_poster(studio, source.url + "/x.jpg")
     await studio.until_rest()
@@ -236,7 +238,8 @@ PRIVATE = [
 ]  # fmt: skip
 
 
-async def test_a1_to_a7_a11_an_address_inside_our_network_is_never_asked(studio: CatalogueStudio) -> None:
+async def test_a_poster_inside_our_network_is_never_requested(studio: CatalogueStudio) -> None:
+    """A1–A7, A11: only http and https, and loopback only where a setting allows it."""
     titles = {url: await with_poster(studio, url) for url in PRIVATE}
     await studio.work()
     for url, title_id in titles.items():
@@ -245,7 +248,9 @@ async def test_a1_to_a7_a11_an_address_inside_our_network_is_never_asked(studio:
     assert await studio.files() == []
 
 
-async def test_a3_a_redirect_into_our_network_is_not_followed(studio: CatalogueStudio, source: Source) -> None:
+async def test_a_redirect_into_our_network_is_not_followed(studio: CatalogueStudio, source: Source) -> None:
+    """A3: every redirect is checked again."""
+
     async def lead_inside(_request: web.Request) -> web.StreamResponse:
         raise web.HTTPFound("http://169.254.169.254/latest/meta-data")
 
@@ -255,7 +260,8 @@ async def test_a3_a_redirect_into_our_network_is_not_followed(studio: CatalogueS
     assert await error_of(studio, title_id) == ("poster", "POSTER_PATH_INVALID")
 
 
-async def test_a1_loopback_is_asked_only_where_a_setting_says_so(open_studio: Open, source: Source) -> None:
+async def test_loopback_is_requested_only_if_a_setting_allows_it(open_studio: Open, source: Source) -> None:
+    """A1: only http and https, and loopback only where a setting allows it."""
     source.files["/x.jpg"] = picture()
     async with open_studio(allow_addresses="") as studio:
         title_id = await with_poster(studio, source.url + "/x.jpg")
@@ -268,9 +274,10 @@ async def test_a1_loopback_is_asked_only_where_a_setting_says_so(open_studio: Op
 
 
 @pytest.mark.parametrize(("obstacle", "operation"), [("posters", "read"), (".incoming", "written")])
-async def test_f31_m7_a_folder_that_cannot_be_used_is_named_with_what_was_tried_and_nothing_is_lost(
+async def test_an_unusable_folder_is_named_with_the_operation_and_nothing_is_lost(
     studio: CatalogueStudio, tmp_path: Path, obstacle: str, operation: str
 ) -> None:
+    """F31, M7: the storage fails or is slow."""
     (tmp_path / "objects").mkdir(exist_ok=True)
     (tmp_path / "objects" / obstacle).write_bytes(b"in the way")
     title_id = await with_poster(studio, studio.truth("exact")["cover_url"])
@@ -286,7 +293,8 @@ async def test_f31_m7_a_folder_that_cannot_be_used_is_named_with_what_was_tried_
     assert (title["poster_state"], title["error"]) == ("stored", None)
 
 
-async def test_f31_a_bucket_that_nobody_answers_for_is_tried_again(open_studio: Open) -> None:
+async def test_an_unreachable_bucket_is_tried_again(open_studio: Open) -> None:
+    """F31: the storage fails or is slow."""
     nobody = f"s3://{BUCKET}/x?region=us-east-1&endpoint=http://127.0.0.1:9"
     keys = {"s3_access_key_id": ACCESS_KEY_ID, "s3_secret_access_key": SECRET_ACCESS_KEY}
     async with open_studio(storage_url=nobody, **keys) as studio:
@@ -310,9 +318,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", folder], check=True, timeout=10)
 
 
-async def test_f22_m7_a_disk_without_room_keeps_nothing_half_and_the_poster_comes_when_there_is_room(
+async def test_a_full_disk_keeps_no_half_poster_and_the_poster_comes_when_there_is_room(
     small_disk: Path, open_studio: Open
 ) -> None:
+    """F22, M7: the disk is full."""
     async with open_studio() as studio:
         (small_disk / "filler").write_bytes(b"\0" * 250_000)
         title_id = await with_poster(studio, studio.truth("exact")["cover_url"])

@@ -123,7 +123,8 @@ def test_an_address_is_not_local(poster: str) -> None:
         "https:/example.com", "https://[::1/x.jpg", "https://example.com/" + "x" * URL_LIMIT,
     ],
 )  # fmt: skip
-def test_a17_what_is_neither_an_address_nor_a_path_of_ours_is_refused(poster: str) -> None:
+def test_a_poster_must_be_an_address_or_the_path_of_a_stored_poster(poster: str) -> None:
+    """A17: object keys that we did not make."""
     with pytest.raises(PosterPathInvalid) as refused:
         is_local(poster)
     assert refused.value.code == "POSTER_PATH_INVALID"

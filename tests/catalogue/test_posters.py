@@ -26,9 +26,10 @@ async def with_poster(studio: CatalogueStudio, url: str, **more: Any) -> str:
     return await studio.bring(title_english=f"of {url}", poster=url, **more)
 
 
-async def test_m2_a_poster_is_stored_under_the_hash_of_its_address_with_a_small_copy(
+async def test_a_poster_is_stored_under_the_hash_of_its_address_with_a_thumbnail(
     either_store: CatalogueStudio,
 ) -> None:
+    """M2: posters."""
     studio = either_store
     cover = studio.truth("exact")["cover_url"]
     reduced = cover.replace("/pic/", "/r/400/pic/")
@@ -49,7 +50,8 @@ async def test_m2_a_poster_is_stored_under_the_hash_of_its_address_with_a_small_
     assert [call["path"] for call in studio.images()] == [cover.removeprefix(studio.sandbox.url)]
 
 
-async def test_m2_a_poster_that_is_ours_is_not_fetched(studio: CatalogueStudio) -> None:
+async def test_a_stored_poster_is_not_fetched(studio: CatalogueStudio) -> None:
+    """M2: posters."""
     title_id = await studio.bring(title_english="a", poster="/posters/my-own.jpg")
     ran = await studio.work()
     title = await studio.show(title_id)
@@ -72,9 +74,10 @@ async def test_the_ending_comes_from_what_the_picture_is_not_from_what_anybody_s
 
 
 @pytest.mark.parametrize(("form", "extension"), [("PNG", "png"), ("JPEG", "jpg"), ("WEBP", "webp"), ("GIF", "gif")])
-async def test_m2_a_picture_that_lies_there_already_is_taken_without_a_request_whatever_its_ending(
+async def test_an_existing_poster_is_used_without_a_request_whatever_its_extension(
     either_store: CatalogueStudio, form: str, extension: str
 ) -> None:
+    """M2: posters."""
     studio = either_store
     cover = studio.truth("exact")["cover_url"]
     file, body = f"{poster_hash(cover)}.{extension}", picture(form)
@@ -116,7 +119,8 @@ async def test_what_lies_there_and_is_far_too_large_is_replaced(studio: Catalogu
     assert len(await studio.body(file)) < 1_000_000
 
 
-async def test_m6_a_worker_that_died_after_the_object_leaves_it_to_the_next_one(either_store: CatalogueStudio) -> None:
+async def test_the_next_worker_uses_the_poster_of_one_that_died_after_storing_it(either_store: CatalogueStudio) -> None:
+    """M6: safe to repeat, resumed after a restart, stopped in order."""
     studio = either_store
     cover = studio.truth("exact")["cover_url"]
     title_id = await with_poster(studio, cover)
@@ -136,9 +140,10 @@ async def test_m6_a_worker_that_died_after_the_object_leaves_it_to_the_next_one(
 # -- changes at the source ---------------------------------------------------------------------------------------
 
 
-async def test_m2_a_source_that_has_not_changed_is_asked_after_a_week_and_sends_nothing(
+async def test_an_unchanged_source_is_checked_after_a_week_and_sends_nothing(
     studio: CatalogueStudio, clock: StoppedClock
 ) -> None:
+    """M2: posters."""
     cover = studio.truth("exact")["cover_url"]
     title_id = await with_poster(studio, cover)
     await studio.work()
@@ -259,7 +264,8 @@ async def test_posters_that_begin_together_are_one_question_to_the_database(
 # -- by hand -----------------------------------------------------------------------------------------------------
 
 
-async def test_m6_a_poster_that_somebody_asks_for_is_fetched_without_a_sync(studio: CatalogueStudio) -> None:
+async def test_a_requested_poster_is_fetched_without_a_sync(studio: CatalogueStudio) -> None:
+    """M6: safe to repeat, resumed after a restart, stopped in order."""
     cover = studio.truth("exact")["cover_url"]
     title_id = await studio.bring(bangumi_id=1, title_japanese="a", year=2000, tmdb_id=1)
     await studio.work()
@@ -269,7 +275,8 @@ async def test_m6_a_poster_that_somebody_asks_for_is_fetched_without_a_sync(stud
     assert (await studio.show(title_id))["poster_state"] == "stored"
 
 
-async def test_m6_a_batch_fetches_one_address_once_and_takes_the_good_ones(studio: CatalogueStudio) -> None:
+async def test_a_batch_fetches_each_address_once_and_accepts_the_valid_ones(studio: CatalogueStudio) -> None:
+    """M6: safe to repeat, resumed after a restart, stopped in order."""
     cover = studio.truth("exact")["cover_url"]
     ids = [await studio.bring(title_english=word) for word in ("a", "b", "c")]
     nothing = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"

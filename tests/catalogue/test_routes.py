@@ -203,7 +203,8 @@ async def test_posters_are_asked_for_by_request(studio: CatalogueStudio, service
     assert (await service.ask("GET", f"{TITLES}/{title_id}")).json["poster_state"] == "stored"
 
 
-async def test_m6_the_catalogue_is_shut_down_and_started_by_request(studio: CatalogueStudio, service: Service) -> None:
+async def test_the_catalogue_is_shut_down_and_started_by_request(studio: CatalogueStudio, service: Service) -> None:
+    """M6: safe to repeat, resumed after a restart, stopped in order."""
     answer = await service.ask("POST", "/v1/catalogue/shutdown")
     assert answer.json == {"at_rest": True}
     assert (await service.ask("GET", "/v1/catalogue/status")).json["running"] is False

@@ -29,7 +29,8 @@ async def get(service: Service, path: str, method: str = "GET", **headers: str) 
     return await service.ask(method, path, role=None, headers=headers)
 
 
-async def test_a16_a_poster_is_served_to_everybody_and_kept_by_caches(either_store: CatalogueStudio) -> None:
+async def test_a_poster_is_public_and_cacheable(either_store: CatalogueStudio) -> None:
+    """A16: headers of files that are served."""
     title_id, path = await stored(either_store)
     service = Service(either_store)
     answer = await get(service, path)
@@ -86,7 +87,8 @@ ELSEWHERE = [
 ]  # fmt: skip
 
 
-async def test_a17_a_name_that_leads_elsewhere_finds_nothing(studio: CatalogueStudio, tmp_path: Path) -> None:
+async def test_a_name_that_leads_elsewhere_finds_no_poster(studio: CatalogueStudio, tmp_path: Path) -> None:
+    """A17: object keys that we did not make."""
     (tmp_path / "objects" / "posters").mkdir(parents=True)
     (tmp_path / "objects" / "secret.jpg").write_bytes(b"secret")
     service = Service(studio)
@@ -120,9 +122,10 @@ async def test_a_poster_that_there_never_was_is_not_found_and_nothing_is_written
 
 
 @pytest.mark.parametrize("lost", ["poster_url", "thumbnail_url"])
-async def test_f34_a_poster_that_was_taken_away_is_404_once_and_then_fetched_again(
+async def test_a_poster_deleted_behind_our_back_answers_404_once_and_is_fetched_again(
     either_store: CatalogueStudio, lost: str
 ) -> None:
+    """F34: an object is deleted behind our back."""
     studio = either_store
     title_id, _path = await stored(studio)
     title = await studio.show(title_id)
@@ -143,7 +146,8 @@ async def test_f34_a_poster_that_was_taken_away_is_404_once_and_then_fetched_aga
     assert set(await studio.files()) == kept, "nothing is left of the version before"
 
 
-async def test_f31_a_store_that_cannot_be_used_is_told_as_such(open_studio: Open) -> None:
+async def test_an_unusable_store_answers_503(open_studio: Open) -> None:
+    """F31: the storage fails or is slow."""
     nobody = f"s3://{BUCKET}/x?region=us-east-1&endpoint=http://127.0.0.1:9"
     keys = {"s3_access_key_id": ACCESS_KEY_ID, "s3_secret_access_key": SECRET_ACCESS_KEY}
     async with open_studio(storage_url=nobody, **keys) as studio:

@@ -25,7 +25,8 @@ async def count(studio: CatalogueStudio, kind: str) -> int:
     return (await studio.jobs()).count(kind)
 
 
-async def test_m4_m6_a_second_sync_asks_nobody_anything(studio: CatalogueStudio) -> None:
+async def test_a_second_sync_sends_no_requests(studio: CatalogueStudio) -> None:
+    """M4, M6: syncs."""
     await studio.bring_all(studio.sandbox.titles(limit=FEW))
     await studio.work()
     assert studio.sandbox.calls() != []
@@ -37,7 +38,8 @@ async def test_m4_m6_a_second_sync_asks_nobody_anything(studio: CatalogueStudio)
     assert await studio.sql("SELECT * FROM titles ORDER BY id") == before
 
 
-async def test_m4_a_sync_comes_every_hour_by_itself(open_studio: Open) -> None:
+async def test_a_sync_runs_every_hour(open_studio: Open) -> None:
+    """M4: syncs."""
     async with open_studio(sync_minutes=60) as studio:
         assert SYNC not in await studio.step()
         studio.clock.advance(HOUR - 1)
@@ -60,7 +62,8 @@ async def test_a_sync_never_comes_by_itself_where_the_setting_says_so(studio: Ca
     assert (await studio.catalogue.status())["schedules"] == {}
 
 
-async def test_m4_the_calendar_is_refreshed_daily_once_there_are_titles(open_studio: Open) -> None:
+async def test_the_calendar_is_refreshed_daily_once_there_are_titles(open_studio: Open) -> None:
+    """M4: syncs."""
     async with open_studio(calendar_hours=24) as studio:
         studio.clock.advance(DAY + 1)
         assert CALENDAR in await studio.step()
@@ -73,9 +76,10 @@ async def test_m4_the_calendar_is_refreshed_daily_once_there_are_titles(open_stu
         assert len(studio.asked("calendar")) == 1
 
 
-async def test_m1_m4_a_refreshed_calendar_makes_titles_and_a_sync_and_the_same_again_changes_nothing(
+async def test_a_calendar_refresh_adds_titles_and_syncs_and_repeating_it_changes_nothing(
     studio: CatalogueStudio,
 ) -> None:
+    """M1, M4: titles are unique, and a refresh repeats nothing."""
     await studio.catalogue.refresh_calendar()
     assert await studio.step() == [CALENDAR]
     assert await studio.jobs() == [SYNC]
@@ -137,7 +141,8 @@ async def test_a_subject_with_a_number_that_no_column_holds_is_none(studio: Cata
 # -- chunks and walks --------------------------------------------------------------------------------------------
 
 
-async def test_m4_posters_are_handed_on_a_hundred_at_a_time(studio: CatalogueStudio) -> None:
+async def test_a_sync_enqueues_a_hundred_posters_at_a_time(studio: CatalogueStudio) -> None:
+    """M4: syncs."""
     studio.sandbox.settings(titles=250)
     await studio.bring_all(studio.sandbox.titles())
     await studio.run_only(SYNC)
@@ -151,7 +156,8 @@ async def test_m4_posters_are_handed_on_a_hundred_at_a_time(studio: CatalogueStu
     assert len(hashes) == 250
 
 
-async def test_m4_titles_are_looked_up_a_hundred_at_a_time(studio: CatalogueStudio) -> None:
+async def test_a_sync_enqueues_a_hundred_titles_at_a_time(studio: CatalogueStudio) -> None:
+    """M4: syncs."""
     studio.sandbox.settings(titles=250)
     titles = [given(one, poster=None) for one in studio.sandbox.titles()]
     await studio.catalogue.add_many(titles)
@@ -225,8 +231,8 @@ async def test_a_walk_that_has_waited_long_enough_for_a_list_goes_on_behind_thos
     assert await waiting(studio) == []
 
 
-async def test_m4_a_sync_that_is_asked_for_while_a_walk_is_under_way_is_not_lost(studio: CatalogueStudio) -> None:
-    """A walk goes by when things became due: one that becomes due before its place is not seen by it."""
+async def test_a_sync_requested_while_another_is_under_way_is_not_lost(studio: CatalogueStudio) -> None:
+    """M4: A walk goes by when things became due: one that becomes due before its place is not seen by it."""
     studio.sandbox.settings(titles=120)
     titles = studio.sandbox.titles()
     await studio.bring_all(titles[:110])
@@ -244,7 +250,8 @@ async def test_m4_a_sync_that_is_asked_for_while_a_walk_is_under_way_is_not_lost
     assert (await studio.show(late))["poster_state"] == "remote"
 
 
-async def test_m6_a_walk_goes_on_in_another_worker_where_the_first_one_died(studio: CatalogueStudio) -> None:
+async def test_a_sync_continues_in_another_worker_where_the_first_one_died(studio: CatalogueStudio) -> None:
+    """M6: safe to repeat, resumed after a restart, stopped in order."""
     studio.sandbox.settings(titles=250)
     await studio.bring_all(studio.sandbox.titles())
     await studio.run_only(SYNC)
@@ -269,7 +276,8 @@ async def test_m6_a_walk_goes_on_in_another_worker_where_the_first_one_died(stud
     assert await count(studio, POSTER) == 200
 
 
-async def test_m5_of_one_picture_there_is_one_job_at_a_time(studio: CatalogueStudio) -> None:
+async def test_one_address_has_one_download_at_a_time(studio: CatalogueStudio) -> None:
+    """M5: limits over all workers."""
     await studio.bring(**given(studio.truth("exact"), tmdb_id=1))
     for _ in range(3):
         await studio.catalogue.trigger_sync()
@@ -283,7 +291,8 @@ async def test_m5_of_one_picture_there_is_one_job_at_a_time(studio: CatalogueStu
     assert await studio.run(job)
 
 
-async def test_m5_lanes_allow_five_titles_and_five_posters_at_once_unless_told_otherwise(open_studio: Open) -> None:
+async def test_lanes_allow_five_titles_and_five_posters_at_once_by_default(open_studio: Open) -> None:
+    """M5: limits over all workers."""
     async with open_studio() as studio:
         lanes = {lane.name: lane for lane in studio.application.lanes}
         assert (lanes["tmdb"].max_running, lanes["tmdb"].rate) == (5, (40, 1.0))
@@ -307,7 +316,8 @@ async def test_a_worker_of_a_process_that_crashed_does_not_count_as_running(stud
     assert (await studio.catalogue.status())["running"] is is_shared
 
 
-async def test_m6_shut_down_nothing_begins_and_what_waits_goes_on_after_a_start(studio: CatalogueStudio) -> None:
+async def test_after_a_shutdown_nothing_begins_until_the_next_start(studio: CatalogueStudio) -> None:
+    """M6: safe to repeat, resumed after a restart, stopped in order."""
     title_id = await studio.bring(**given(studio.truth("exact")))
     assert await studio.catalogue.is_running()
     assert await studio.catalogue.shutdown(5.0)
@@ -321,9 +331,10 @@ async def test_m6_shut_down_nothing_begins_and_what_waits_goes_on_after_a_start(
     assert (await studio.show(title_id))["poster_state"] == "stored"
 
 
-async def test_m6_a_shutdown_waits_for_what_is_under_way_and_says_when_that_takes_too_long(
+async def test_a_shutdown_waits_for_running_work_and_says_if_it_takes_too_long(
     studio: CatalogueStudio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """M6: safe to repeat, resumed after a restart, stopped in order."""
     monkeypatch.setattr("longtake.capabilities.catalogue.service.CHECK_SECONDS", 0.01)
     await studio.catalogue.trigger_sync()
     [job] = await studio.claim_kind(SYNC)
@@ -334,7 +345,8 @@ async def test_m6_a_shutdown_waits_for_what_is_under_way_and_says_when_that_take
     assert not {SYNC_POSTERS, SYNC_IDS} - set(await studio.jobs())
 
 
-async def test_m6_nobody_runs_the_catalogue_where_no_worker_lives(studio: CatalogueStudio) -> None:
+async def test_the_catalogue_is_not_running_without_a_live_worker(studio: CatalogueStudio) -> None:
+    """M6: safe to repeat, resumed after a restart, stopped in order."""
     assert await studio.catalogue.is_running()
     studio.clock.advance(3_600)
     assert not await studio.catalogue.is_running()
@@ -398,7 +410,8 @@ async def begin(studio: CatalogueStudio, walk: str) -> None:
     studio.clock.advance(2)
 
 
-async def test_m5_a_poster_that_came_while_a_walk_passed_is_not_asked_for_again(studio: CatalogueStudio) -> None:
+async def test_a_poster_stored_during_a_sync_is_not_requested_again(studio: CatalogueStudio) -> None:
+    """M5: limits over all workers."""
     studio.sandbox.faults("html", route="image", path_contains="/cover/l/", times=1)
     title_id = await studio.bring(**given(studio.truth("exact"), tmdb_id=1))
     await begin(studio, SYNC_POSTERS)
@@ -409,9 +422,10 @@ async def test_m5_a_poster_that_came_while_a_walk_passed_is_not_asked_for_again(
     assert await studio.sql("SELECT version FROM posters") == [(1,)]
 
 
-async def test_m3_a_title_that_was_searched_for_while_a_walk_passed_is_not_searched_for_again(
+async def test_a_title_searched_for_during_a_sync_is_not_searched_for_again(
     studio: CatalogueStudio,
 ) -> None:
+    """M3: TMDB ids."""
     title_id = await studio.bring(title_japanese="誰も知らない")
     await begin(studio, SYNC_IDS)
     assert await count(studio, SEARCH) == 1
@@ -420,7 +434,8 @@ async def test_m3_a_title_that_was_searched_for_while_a_walk_passed_is_not_searc
     assert (await studio.show(title_id))["tmdb_state"] == "not_found"
 
 
-async def test_m3_a_list_that_came_while_a_walk_passed_is_not_asked_for_again(studio: CatalogueStudio) -> None:
+async def test_a_year_list_fetched_during_a_sync_is_not_requested_again(studio: CatalogueStudio) -> None:
+    """M3: TMDB ids."""
     await studio.bring(**given(studio.truth("exact"), poster=None))
     await studio.run_only(SYNC)
     await studio.run_only(SYNC_IDS)

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from longtake import Database, Transaction
 
 
-async def test_f51_of_a_hundred_submits_with_credit_for_one_exactly_one_is_accepted(database: Database) -> None:
+async def test_of_a_hundred_submits_with_credit_for_one_exactly_one_is_accepted(database: Database) -> None:
+    """F51: a hundred submits with credit for one."""
     database.run_blocking(give, "ada", 10)
     calls = [database.run(begin, "ada", 10, new_id()) for _ in range(100)]
     ends = await asyncio.gather(*calls, return_exceptions=True)
@@ -40,7 +41,8 @@ async def test_of_a_hundred_submits_where_one_is_left_exactly_one_is_accepted(da
     assert database.run_blocking(audit) == []
 
 
-async def test_f52_of_a_capture_and_a_release_that_race_exactly_one_wins(database: Database) -> None:
+async def test_of_a_racing_capture_and_release_exactly_one_wins(database: Database) -> None:
+    """F52: a refund races a settlement."""
     database.run_blocking(give, "ada", 1000)
     tasks = [database.run_blocking(begin, "ada", 10) for _ in range(20)]
     won = {"captured": 0, "released": 0}
@@ -55,8 +57,8 @@ async def test_f52_of_a_capture_and_a_release_that_race_exactly_one_wins(databas
     assert database.run_blocking(audit) == []
 
 
-async def test_f52_of_a_refund_and_a_settlement_that_race_the_sum_is_right(database: Database) -> None:
-    """A refund finds the hold open, or captured; either way what the user has follows from what was answered."""
+async def test_a_refund_that_races_a_settlement_leaves_the_right_sum(database: Database) -> None:
+    """F52: A refund finds the hold open, or captured; either way what the user has follows from what was answered."""
     database.run_blocking(give, "ada", 1000)
     spent = 0
     for _ in range(20):

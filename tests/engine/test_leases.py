@@ -114,34 +114,38 @@ def test_who_is_silent_is_dead_after_a_lease_and_not_before(crowd: Crowd) -> Non
     assert crowd.pass_time(15, {silent}) == {silent}
 
 
-def test_f14_an_hour_forward_kills_nobody(crowd: Crowd) -> None:
+def test_a_clock_an_hour_ahead_buries_no_living_worker(crowd: Crowd) -> None:
+    """F14: a clock that jumps an hour ahead."""
     crowd.pass_time(60)
     crowd.clock.jump(HOUR)
     assert crowd.look() == set()
     assert crowd.pass_time(120) == set()
 
 
-def test_f14_an_hour_forward_does_not_save_the_dead(crowd: Crowd) -> None:
+def test_a_clock_an_hour_ahead_does_not_save_dead_workers(crowd: Crowd) -> None:
+    """F14: a clock that jumps an hour ahead."""
     crowd.pass_time(60)
     crowd.clock.jump(HOUR)
     assert crowd.pass_time(60, {crowd.others[1]}) == {crowd.others[1]}
 
 
-def test_f15_an_hour_back_keeps_no_dead_worker_alive(crowd: Crowd) -> None:
+def test_a_clock_an_hour_back_keeps_no_dead_worker_alive(crowd: Crowd) -> None:
+    """F15: a clock that jumps an hour back."""
     crowd.pass_time(60)
     crowd.clock.jump(-HOUR)
     assert crowd.look() == set()
     assert crowd.pass_time(60, {crowd.others[0]}) == {crowd.others[0]}
 
 
-def test_f15_an_hour_back_kills_nobody(crowd: Crowd) -> None:
+def test_a_clock_an_hour_back_buries_no_living_worker(crowd: Crowd) -> None:
+    """F15: a clock that jumps an hour back."""
     crowd.pass_time(60)
     crowd.clock.jump(-HOUR)
     assert crowd.pass_time(120) == set()
 
 
-def test_f16_a_worker_whose_own_clock_is_wrong_has_no_effect(stopped_database: Database, clock: StoppedClock) -> None:
-    """A worker's wall clock is never asked: ten minutes off, it beats and judges like the others."""
+def test_the_clock_of_a_worker_has_no_effect(stopped_database: Database, clock: StoppedClock) -> None:
+    """F16: A worker's wall clock is never asked: ten minutes off, it beats and judges like the others."""
     crowd = Crowd(stopped_database, clock)
     wrong = StoppedClock()
     wrong.jump(600)

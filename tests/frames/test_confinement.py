@@ -60,12 +60,14 @@ def status_of(process: int) -> dict[str, str]:
         "resource.prlimit(os.getppid(), resource.RLIMIT_CORE)",
     ],
 )
-def test_a13_a_child_that_is_ready_reaches_nothing_even_with_a_number_free_to_open(first: str, attempt: str) -> None:
+def test_a_ready_decoder_reaches_nothing_even_with_a_free_descriptor(first: str, attempt: str) -> None:
+    """A13: decoding in a confined child process."""
     assert attempted(f"{first}; {attempt}") == errno.EPERM
 
 
 @pytest.mark.skipif(platform.machine() not in MACHINES, reason="only the limits hold here")
-async def test_a13_a_decoder_is_under_the_filter_before_it_sees_a_file() -> None:
+async def test_a_decoder_is_confined_before_it_sees_a_file() -> None:
+    """A13: decoding in a confined child process."""
     decoders = DecoderPool(1)
     with pytest.raises(MediaRefused):
         await decoders.decode(DecodeRequest("check", "image/png"), MemoryFile(b"no picture"))
@@ -75,7 +77,8 @@ async def test_a13_a_decoder_is_under_the_filter_before_it_sees_a_file() -> None
 
 
 @pytest.mark.parametrize("attempt", ["os.pipe()", "os.dup(0)"])
-def test_a13_a_child_that_is_ready_has_no_number_left_to_open(attempt: str) -> None:
+def test_a_ready_decoder_has_no_free_descriptor(attempt: str) -> None:
+    """A13: decoding in a confined child process."""
     assert attempted(attempt) == errno.EMFILE
 
 

@@ -50,7 +50,8 @@ async def test_the_callback_address_brings_back_the_tasks_reference(studio: Stud
     assert remote["callback_url"] == f"http://127.0.0.1:9/v1/callbacks/kie?reference={reference}"
 
 
-async def test_f3_a_callback_finds_a_lost_task_and_it_goes_on_by_itself(studio: Studio) -> None:
+async def test_a_callback_finds_a_lost_task_and_the_task_continues(studio: Studio) -> None:
+    """F3: killed after the provider accepted, before its id is saved."""
     task_id, remote = await lost_submit(studio, "a lost fox that is found")
     await studio.step()
     assert (await studio.task(task_id)).needs_review
@@ -64,7 +65,8 @@ async def test_f3_a_callback_finds_a_lost_task_and_it_goes_on_by_itself(studio: 
     await everything_adds_up(studio)
 
 
-async def test_f3_a_callback_that_comes_before_the_loss_is_noticed_is_remembered(studio: Studio) -> None:
+async def test_a_callback_before_the_loss_is_noticed_is_remembered(studio: Studio) -> None:
+    """F3: killed after the provider accepted, before its id is saved."""
     studio.sandbox.faults("accept_then_drop", route="submit", times=1)
     task_id = await studio.submit("an early fox")
     [job] = [job for job in await studio.claim() if job.kind == "generation.submit"]
@@ -76,7 +78,8 @@ async def test_f3_a_callback_that_comes_before_the_loss_is_noticed_is_remembered
     assert (await studio.task(task_id)).provider_task_id == remote
 
 
-async def test_f3_a_callback_that_comes_while_an_earlier_one_is_looked_into_is_not_forgotten(studio: Studio) -> None:
+async def test_a_callback_during_the_check_of_an_earlier_one_is_not_forgotten(studio: Studio) -> None:
+    """F3: killed after the provider accepted, before its id is saved."""
     task_id, remote = await lost_submit(studio, "a fox lost in between")
     [look] = [job for job in await studio.claim() if job.kind == "generation.attach"]
     outcome = await studio.engine.kinds[look.kind].handler(look)
@@ -89,7 +92,8 @@ async def test_f3_a_callback_that_comes_while_an_earlier_one_is_looked_into_is_n
     assert (await studio.task(task_id)).provider_task_id == remote
 
 
-async def test_f50_a_callback_only_hurries_the_next_poll(studio: Studio) -> None:
+async def test_a_callback_only_hurries_the_next_poll(studio: Studio) -> None:
+    """F50: duplicate, early and forged callbacks."""
     task_id = await studio.submit("a hurried fox [never]")
     await studio.step()
     remote = (await studio.task(task_id)).provider_task_id or ""
@@ -156,7 +160,8 @@ async def test_a_callback_ends_the_wait_after_trouble(studio: Studio) -> None:
     assert (await studio.task(task_id)).trouble is None
 
 
-async def test_f50_however_many_callbacks_come_a_task_is_asked_about_once_a_second(studio: Studio) -> None:
+async def test_many_callbacks_cause_at_most_one_poll_a_second(studio: Studio) -> None:
+    """F50: duplicate, early and forged callbacks."""
     task_id, remote = await followed(studio, "a fox everybody talks about [never]")
     for _ in range(30):
         studio.clock.advance(0.1)
@@ -201,7 +206,8 @@ async def test_a_callback_before_the_answer_has_the_task_asked_about_at_once(
     assert queries(studio, str(newest(studio, prompt)["id"])) == 1
 
 
-async def test_f50_an_early_callback_with_another_id_hurries_nothing(studio: Studio) -> None:
+async def test_an_early_callback_with_another_id_hurries_nothing(studio: Studio) -> None:
+    """F50: duplicate, early and forged callbacks."""
     task_id, remote, job, outcome = await accepted_submit(studio, "a fox that others talk about")
     await call_back(studio, task_id, "another-id")
     assert await studio.database.run(finish, studio.engine, job, outcome, studio.worker)
@@ -240,7 +246,8 @@ async def test_a_callback_at_the_very_moment_of_the_acceptance_is_not_missed(stu
     assert queries(studio, remote) == 1
 
 
-async def test_f50_forged_callbacks_change_nothing(studio: Studio) -> None:
+async def test_forged_callbacks_change_nothing(studio: Studio) -> None:
+    """F50: duplicate, early and forged callbacks."""
     other = await studio.submit("another fox [never]")
     await studio.step()
     other_remote = (await studio.task(other)).provider_task_id or ""
@@ -254,7 +261,8 @@ async def test_f50_forged_callbacks_change_nothing(studio: Studio) -> None:
     assert await studio.balance() == (CREDITS - 8, 8)
 
 
-async def test_f50_a_callback_with_another_id_does_not_touch_a_running_task(studio: Studio) -> None:
+async def test_a_callback_with_another_id_does_not_touch_a_running_task(studio: Studio) -> None:
+    """F50: duplicate, early and forged callbacks."""
     task_id = await studio.submit("a steady fox [never]")
     await studio.step()
     before = await studio.task(task_id)
@@ -264,7 +272,8 @@ async def test_f50_a_callback_with_another_id_does_not_touch_a_running_task(stud
 
 
 @pytest.mark.parametrize("body", [None, [], "text", {}, {"data": None}, {"data": {"taskId": 5}}, {"taskId": "\0"}])
-async def test_f50_a_callback_that_makes_no_sense_is_ignored(studio: Studio, body: Any) -> None:
+async def test_a_callback_that_makes_no_sense_is_ignored(studio: Studio, body: Any) -> None:
+    """F50: duplicate, early and forged callbacks."""
     task_id = await studio.submit("a puzzled fox [never]")
     await studio.step()
     before = await studio.task(task_id)

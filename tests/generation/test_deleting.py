@@ -67,7 +67,8 @@ async def delete(studio: Studio, function: Callable[..., None], *arguments: str)
     await studio.database.run(function, studio.engine, *arguments)
 
 
-async def test_x6_a_task_goes_with_its_messages_its_results_and_their_files(studio: Studio) -> None:
+async def test_deleting_a_task_deletes_its_messages_its_results_and_their_files(studio: Studio) -> None:
+    """X6: deletion."""
     conversation = await conversation_of(studio)
     gone, kept = await saved(studio, conversation=conversation), await saved(studio, conversation=conversation)
     before, balance = await objects(studio), await studio.balance()
@@ -198,7 +199,8 @@ async def furnish(studio: Studio, user: str) -> None:
     await studio.database.run(write)
 
 
-async def test_x6_an_account_goes_with_everything_and_the_ledger_stays(studio: Studio) -> None:
+async def test_deleting_an_account_deletes_all_but_the_ledger(studio: Studio) -> None:
+    """X6: deletion."""
     for user in (USER, BOB):
         await furnish(studio, user)
     before = {user: [await count(studio, one, user) for one in OWN] for user in (USER, BOB)}

@@ -36,9 +36,10 @@ async def claimed_submit(studio: Studio) -> Job:
 
 
 @pytest.mark.parametrize("looks", [1, 2])
-async def test_f6_an_answer_that_comes_after_it_was_given_up_for_lost_is_used(
+async def test_an_answer_after_the_task_was_given_up_is_used(
     studio: Studio, monkeypatch: pytest.MonkeyPatch, looks: int
 ) -> None:
+    """F6: frozen for longer than the lease."""
     task_id = await studio.submit("a fox of a worker that stood still")
     job = await claimed_submit(studio)
     provider = studio.context.providers["kie"]

@@ -25,7 +25,8 @@ async def lanes(studio: Studio) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("route", ["submit", "query"])
-async def test_f36_errors_of_the_provider_only_delay_the_task(studio: Studio, route: str) -> None:
+async def test_provider_errors_only_delay_the_task(studio: Studio, route: str) -> None:
+    """F36: a provider answers 5xx."""
     rule = studio.sandbox.faults("status", status=503, route=route, times=3)
     task_id = await studio.submit()
     task, seen = await studio.task(task_id), set()
@@ -43,7 +44,8 @@ async def test_f36_errors_of_the_provider_only_delay_the_task(studio: Studio, ro
     await everything_adds_up(studio)
 
 
-async def test_f36_many_failures_in_a_row_hold_the_lane_back(studio: Studio) -> None:
+async def test_many_failures_in_a_row_hold_back_the_lane(studio: Studio) -> None:
+    """F36: a provider answers 5xx."""
     studio.sandbox.faults("status", status=500, route="query")
     task_ids = [await studio.submit(f"fox {number}") for number in range(6)]
     await studio.step()
@@ -54,7 +56,8 @@ async def test_f36_many_failures_in_a_row_hold_the_lane_back(studio: Studio) -> 
 
 
 @pytest.mark.parametrize(("retry_after", "least", "most"), [(7, 6.5, 7.5), ("1e99", 0, 3_600), (999_999, 0, 3_600)])
-async def test_f37_a_429_is_obeyed_and_capped(studio: Studio, retry_after: Any, least: float, most: float) -> None:
+async def test_a_429_is_obeyed_up_to_a_limit(studio: Studio, retry_after: Any, least: float, most: float) -> None:
+    """F37: 429 with Retry-After."""
     studio.sandbox.faults("status", status=429, retry_after=retry_after, route="submit", times=1)
     task_id = await studio.submit()
     await studio.step()
@@ -68,7 +71,8 @@ async def test_f37_a_429_is_obeyed_and_capped(studio: Studio, retry_after: Any, 
 
 
 @pytest.mark.parametrize("model", ["nano-banana", "veo3-fast", "veo-3.1-fast"])
-async def test_f38_a_submit_without_an_answer_is_never_sent_twice(studio: Studio, model: str) -> None:
+async def test_a_submit_without_an_answer_is_never_sent_twice(studio: Studio, model: str) -> None:
+    """F38: a submit times out."""
     studio.sandbox.faults("accept_then_drop", route="submit", times=1)
     task_id = await studio.submit(model=model)
     await studio.step()
@@ -91,14 +95,16 @@ async def test_f38_a_submit_without_an_answer_is_never_sent_twice(studio: Studio
     await everything_adds_up(studio)
 
 
-async def test_f38_where_repeating_is_acceptable_the_submit_is_repeated(studio: Studio) -> None:
+async def test_a_submit_without_an_answer_is_repeated_if_the_provider_allows_it(studio: Studio) -> None:
+    """F38: a submit times out."""
     studio.sandbox.faults("accept_then_drop", route="submit", times=1)
     task = await studio.follow(await studio.submit(model="gemini-flash-image"))
     assert task.status == "completed"
     assert len(studio.sandbox.calls(route="submit")) == 2
 
 
-async def test_f3_a_worker_that_died_after_sending_is_not_repeated(studio: Studio) -> None:
+async def test_a_submit_is_not_repeated_after_its_worker_died(studio: Studio) -> None:
+    """F3: killed after the provider accepted, before its id is saved."""
     task_id = await studio.submit()
     [job] = [job for job in await studio.claim() if job.kind == "generation.submit"]
     # It sends, the provider accepts, and nothing of that is written but the intent.
@@ -111,7 +117,8 @@ async def test_f3_a_worker_that_died_after_sending_is_not_repeated(studio: Studi
     assert len(studio.sandbox.calls(route="submit")) == 1
 
 
-async def test_f3_a_worker_that_died_after_the_answer_was_written_goes_on_with_it(studio: Studio) -> None:
+async def test_a_written_answer_is_used_after_its_worker_died(studio: Studio) -> None:
+    """F3: killed after the provider accepted, before its id is saved."""
     task_id = await studio.submit()
     [job] = [job for job in await studio.claim() if job.kind == "generation.submit"]
     await studio.engine.kinds[job.kind].handler(job)
@@ -143,7 +150,8 @@ async def erase_answers(studio: Studio, task_id: str) -> None:
     await studio.database.run(write)
 
 
-async def test_f42_an_ended_task_is_not_asked_about_again(studio: Studio) -> None:
+async def test_an_ended_task_is_not_polled_again(studio: Studio) -> None:
+    """F42: an ended task runs again."""
     task_id = await studio.submit()
     await studio.follow(task_id)
     await studio.step()
@@ -156,7 +164,8 @@ async def test_f42_an_ended_task_is_not_asked_about_again(studio: Studio) -> Non
     assert (await studio.task(task_id)).status == "completed"
 
 
-async def test_f43_running_for_ever_ends_at_the_deadline_after_one_last_look(studio: Studio) -> None:
+async def test_a_task_that_runs_forever_ends_at_its_deadline_after_one_last_poll(studio: Studio) -> None:
+    """F43: a task that runs forever."""
     task_id = await studio.submit("a fox [never]")
     await studio.step()
     started = await studio.task(task_id)
@@ -177,7 +186,8 @@ async def test_f43_running_for_ever_ends_at_the_deadline_after_one_last_look(stu
     await everything_adds_up(studio)
 
 
-async def test_f43_a_provider_that_is_down_at_the_deadline_does_not_keep_the_task(studio: Studio) -> None:
+async def test_a_task_ends_at_its_deadline_even_if_the_provider_is_down(studio: Studio) -> None:
+    """F43: a task that runs forever."""
     task_id = await studio.submit("a fox [never]")
     await studio.step()
     studio.sandbox.faults("status", status=401, route="query")
@@ -202,7 +212,8 @@ async def test_waiting_too_long_for_ones_turn_ends_as_well(studio: Studio) -> No
     assert await studio.balance() == (CREDITS, 0)
 
 
-async def test_f45_one_remote_id_for_two_tasks_is_refused(studio: Studio) -> None:
+async def test_one_remote_id_for_two_tasks_is_refused(studio: Studio) -> None:
+    """F45: one remote id for two tasks."""
     first = await studio.submit("first fox")
     await studio.step()
     studio.sandbox.faults("duplicate_id", route="submit", times=1)
@@ -215,7 +226,8 @@ async def test_f45_one_remote_id_for_two_tasks_is_refused(studio: Studio) -> Non
     await everything_adds_up(studio)
 
 
-async def test_f47_an_unknown_state_is_held_and_people_are_told(studio: Studio) -> None:
+async def test_an_unknown_state_keeps_the_task_and_raises_an_alert(studio: Studio) -> None:
+    """F47: an unknown state."""
     studio.sandbox.faults("unknown_state", value="pondering", route="query", times=2)
     task_id = await studio.submit()
     await studio.step()
@@ -226,7 +238,8 @@ async def test_f47_an_unknown_state_is_held_and_people_are_told(studio: Studio) 
     assert (await studio.follow(task_id)).status == "completed"
 
 
-async def test_f48_a_revoked_key_pauses_its_lanes_and_the_others_go_on(studio: Studio) -> None:
+async def test_a_revoked_key_pauses_only_its_own_lanes(studio: Studio) -> None:
+    """F48: a key is revoked while tasks run."""
     task_id = await studio.submit()
     await studio.step()
     studio.sandbox.faults("status", status=401, provider="kie", times=1)
@@ -240,7 +253,8 @@ async def test_f48_a_revoked_key_pauses_its_lanes_and_the_others_go_on(studio: S
     assert other.status == "completed"
 
 
-async def test_f49_a_result_after_cancel_changes_nothing(studio: Studio) -> None:
+async def test_a_result_after_cancel_changes_nothing(studio: Studio) -> None:
+    """F49: a result after cancel."""
     task_id = await studio.submit()
     await studio.step()
     studio.clock.advance(40)
@@ -279,7 +293,8 @@ async def test_as_many_as_the_provider_runs_at_once_and_no_more(studio: Studio) 
     assert len(studio.sandbox.calls(route="submit")) == 2
 
 
-async def test_f48_with_a_new_key_the_paused_lanes_are_tried_again_and_the_alert_is_resolved(studio: Studio) -> None:
+async def test_a_new_key_resumes_the_paused_lanes_and_resolves_the_alert(studio: Studio) -> None:
+    """F48: a key is revoked while tasks run."""
     task_id = await studio.submit()
     studio.sandbox.faults("status", status=401, provider="kie", times=1)
     await studio.step()
@@ -293,7 +308,8 @@ async def test_f48_with_a_new_key_the_paused_lanes_are_tried_again_and_the_alert
     assert (await studio.follow(task_id)).status == "completed"
 
 
-async def test_f48_what_an_operator_paused_stays_theirs_when_a_key_is_refused(studio: Studio) -> None:
+async def test_a_lane_that_an_operator_paused_stays_paused_when_a_key_is_refused(studio: Studio) -> None:
+    """F48: a key is revoked while tasks run."""
     await studio.submit()
     [job] = await studio.claim()
     await studio.database.run(pause_lane, "kie.submit", "by an operator")
@@ -334,7 +350,8 @@ async def test_users_hear_of_trouble_without_our_addresses(studio: Studio) -> No
 # -- the end of trouble ----------------------------------------------------------------------------------------------
 
 
-async def test_f36_the_first_answer_after_an_outage_ends_the_waits_of_all(studio: Studio) -> None:
+async def test_the_first_answer_after_an_outage_ends_the_waits_of_all(studio: Studio) -> None:
+    """F36: the provider is down and comes back."""
     rule = studio.sandbox.faults("status", status=500, route="query")
     task_ids = [await studio.submit(f"fox {number}") for number in range(4)]
     await studio.step()

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tests.generation.studio import Studio
 
 
-async def test_f44_an_address_that_has_expired_is_replaced_by_a_fresh_one(studio: Studio) -> None:
+async def test_an_expired_address_is_replaced_by_a_fresh_one(studio: Studio) -> None:
+    """F44: the address of a result has expired."""
     rule = studio.sandbox.faults("status", status=410, route="file", times=1)
     task_id = await studio.submit()
     await studio.follow(task_id)
@@ -31,7 +32,8 @@ async def test_f44_an_address_that_has_expired_is_replaced_by_a_fresh_one(studio
     assert result["save_state"] == "success"
 
 
-async def test_f41_a_result_that_can_never_be_had_is_refunded_once_and_the_task_stays_completed(studio: Studio) -> None:
+async def test_a_result_that_is_lost_is_refunded_once_and_the_task_stays_completed(studio: Studio) -> None:
+    """F41: success, then 404 on the file."""
     studio.sandbox.faults("status", status=404, route="file")
     task_id = await studio.submit()
     await studio.follow(task_id)
@@ -74,7 +76,8 @@ def picture() -> bytes:
     return file.getvalue()
 
 
-async def test_x5_a_reference_is_handed_over_as_bytes_where_the_provider_takes_them(studio: Studio) -> None:
+async def test_a_reference_is_sent_as_bytes_if_the_provider_takes_them(studio: Studio) -> None:
+    """X5: reference images."""
     references = References(studio.database, studio.context.storage)
     asset = await references.add(USER, picture(), "image/png")
     task = await studio.follow(await studio.submit(model="gemini-flash-image", references=[asset.id]))
@@ -82,7 +85,8 @@ async def test_x5_a_reference_is_handed_over_as_bytes_where_the_provider_takes_t
     assert task.references == [asset.id]
 
 
-async def test_x5_a_reference_is_handed_over_as_an_address_that_the_provider_fetches(studio: Studio) -> None:
+async def test_a_reference_is_sent_as_an_address_that_the_provider_fetches(studio: Studio) -> None:
+    """X5: reference images."""
     references = References(studio.database, studio.context.storage)
     asset = await references.add(USER, picture(), "image/png")
     await studio.submit("a fox like this one", model="nano-banana-edit", references=[asset.id])
@@ -93,7 +97,8 @@ async def test_x5_a_reference_is_handed_over_as_an_address_that_the_provider_fet
     assert (await sent(asset) or "").startswith("http://127.0.0.1:9/v1/assets/")
 
 
-async def test_x5_without_a_public_address_such_a_reference_is_refused_before_anything_is_held(studio: Studio) -> None:
+async def test_without_a_public_address_such_a_reference_is_refused_before_credits_are_held(studio: Studio) -> None:
+    """X5: reference images."""
     references = References(studio.database, studio.context.storage)
     asset = await references.add(USER, picture(), "image/png")
     cancelled = await studio.submit(model="nano-banana-edit", references=[asset.id])

@@ -104,7 +104,8 @@ async def test_redirects_are_answers_unless_they_are_to_be_followed(client: Http
 
 
 @BOTH
-async def test_a10_an_answer_of_too_many_bytes_is_not_read_to_its_end(client: HttpClient, read: Read) -> None:
+async def test_an_answer_with_too_many_bytes_is_not_read_to_its_end(client: HttpClient, read: Read) -> None:
+    """A10: limits of bytes, time and ratio."""
     async with running(endless) as server, running(saying(answer(body=bytes(1001)))) as announced:
         for url in (server.url, announced.url):
             with pytest.raises(AnswerTooLarge) as caught:
@@ -115,7 +116,8 @@ async def test_a10_an_answer_of_too_many_bytes_is_not_read_to_its_end(client: Ht
 
 
 @BOTH
-async def test_a10_an_answer_that_takes_too_long_is_given_up(client: HttpClient, read: Read) -> None:
+async def test_an_answer_that_takes_too_long_is_given_up(client: HttpClient, read: Read) -> None:
+    """A10: limits of bytes, time and ratio."""
     async with running(drip) as server:
         begun = time.monotonic()
         with pytest.raises(AnswerTimedOut) as caught:
@@ -125,8 +127,8 @@ async def test_a10_an_answer_that_takes_too_long_is_given_up(client: HttpClient,
         assert time.monotonic() - begun > 0.2
 
 
-async def test_a10_the_time_limit_is_for_all_redirects_together(client: HttpClient) -> None:
-    """Each comes at once, and there is no end of them: a limit for each alone would never be reached."""
+async def test_the_time_limit_covers_all_redirects_together(client: HttpClient) -> None:
+    """A10: Each comes at once, and there is no end of them: a limit for each alone would never be reached."""
 
     async def lead_on(request: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(answer(302, headers={"Location": f"/{int(request.path[1:]) + 1}"}))
@@ -142,9 +144,10 @@ async def test_a10_the_time_limit_is_for_all_redirects_together(client: HttpClie
     ("content", "refused"),
     [(b"x" * 500_000, AnswerTooLarge), (b"y" * 990, None), (bytes(2_000_000), AnswerTooLarge)],
 )
-async def test_a10_a_packed_answer_unpacks_to_no_more_than_it_may(
+async def test_a_compressed_answer_may_not_exceed_the_limit_unpacked(
     client: HttpClient, content: bytes, refused: type[NetError] | None
 ) -> None:
+    """A10: limits of bytes, time and ratio."""
     for encoding, packed in (("gzip", gzip.compress(content)), ("deflate", zlib.compress(content))):
         async with running(saying(answer(body=packed, headers={"Content-Encoding": encoding}))) as server:
             if refused is None:
@@ -154,7 +157,8 @@ async def test_a10_a_packed_answer_unpacks_to_no_more_than_it_may(
                 await whole(client, server.url, most_bytes=400_000)
 
 
-async def test_a10_a_packed_answer_may_not_grow_beyond_a_ratio(client: HttpClient) -> None:
+async def test_a_compressed_answer_may_not_exceed_a_ratio(client: HttpClient) -> None:
+    """A10: limits of bytes, time and ratio."""
     packed = gzip.compress(bytes(3_000_000))
     async with running(saying(answer(body=packed, headers={"Content-Encoding": "gzip"}))) as server:
         with pytest.raises(AnswerTooLarge, match="decompresses"):
@@ -184,7 +188,8 @@ async def test_a_packed_answer_is_whole_or_an_error(client: HttpClient) -> None:
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
     ],
 )
-async def test_f39_a_truncated_body_is_noticed(client: HttpClient, read: Read, said: bytes) -> None:
+async def test_a_truncated_body_is_noticed(client: HttpClient, read: Read, said: bytes) -> None:
+    """F39: a truncated body."""
     async with running(saying_and_closing(said)) as server:
         with pytest.raises(AnswerTruncated) as caught:
             await read(client, server.url)
@@ -228,8 +233,8 @@ async def test_sent_is_false_while_waiting_for_a_free_connection() -> None:
     await client.close()
 
 
-async def test_f30_a_half_open_connection_ends_with_the_time_limit(client: HttpClient) -> None:
-    """TCP connects, and then nothing comes: not even TLS."""
+async def test_a_half_open_connection_ends_at_the_time_limit(client: HttpClient) -> None:
+    """F30: TCP connects, and then nothing comes: not even TLS."""
     async with running(silent) as server:
         with pytest.raises(ConnectFailed) as caught:
             await client.request("POST", f"https://127.0.0.1:{server.port}/", seconds=0.3)
@@ -268,8 +273,8 @@ async def test_a_closed_client_opens_nothing(client: HttpClient) -> None:
         await client.request("GET", "https://media.example/")
 
 
-async def test_f39_what_came_before_a_connection_was_lost_is_handed_out(client: HttpClient) -> None:
-    """However long whoever reads takes over what came first: else it would have to be fetched again."""
+async def test_bytes_that_arrived_before_a_lost_connection_are_handed_out(client: HttpClient) -> None:
+    """F39: However long whoever reads takes over what came first: else it would have to be fetched again."""
     go_on, got = asyncio.Event(), bytearray()
 
     async def break_off(_request: Received, writer: asyncio.StreamWriter) -> None:

@@ -41,14 +41,16 @@ PUBLIC = ["93.184.216.34", "1.1.1.1", "2606:4700::1111", "2a00:1450::1", "64:ff9
         "unix:///run/x.sock", "https+unix://x/y",
     ],
 )  # fmt: skip
-async def test_a1_only_http_and_https(strict_client: HttpClient, url: str) -> None:
+async def test_only_http_and_https_are_requested(strict_client: HttpClient, url: str) -> None:
+    """A1: only http and https, and loopback only where a setting allows it."""
     with pytest.raises(AddressRefused) as caught:
         await strict_client.request("GET", url)
     assert not caught.value.sent
 
 
 @pytest.mark.parametrize("others", [["93.184.216.34", "127.0.0.1"], ["127.0.0.1"], ["2606:4700::1111", "::1"]])
-async def test_a2_all_addresses_of_a_name_are_checked(others: list[str]) -> None:
+async def test_all_addresses_of_a_name_are_checked(others: list[str]) -> None:
+    """A2: all addresses of a name are checked, and the checked one is used."""
     client = HttpClient(resolver=Names(media_example=[others]))
     with pytest.raises(
         AddressRefused, match=r"^media\.example has the address .*, which is not on the public internet\.$"
@@ -62,7 +64,8 @@ async def test_an_address_that_is_refused_is_named_once(strict_client: HttpClien
         await strict_client.request("GET", "http://169.254.169.254/")
 
 
-async def test_a2_the_checked_address_is_the_one_connected_to() -> None:
+async def test_the_checked_address_is_the_one_connected_to() -> None:
+    """A2: all addresses of a name are checked, and the checked one is used."""
     async with running(saying(answer(body=b"right"))) as right:
         # Asked again, the name would lead somewhere else.
         names = Names(media_example=[["127.0.0.1"], ["127.0.0.2"]])
@@ -74,7 +77,8 @@ async def test_a2_the_checked_address_is_the_one_connected_to() -> None:
         await client.close()
 
 
-async def test_a2_an_address_that_was_never_checked_is_refused_at_the_socket(client: HttpClient) -> None:
+async def test_an_address_that_was_never_checked_is_refused_at_the_socket(client: HttpClient) -> None:
+    """A2: all addresses of a name are checked, and the checked one is used."""
     async with running(saying(answer()), host="127.0.0.2") as forbidden:
         session = client._session("GET")
         connector = session.connector
@@ -94,7 +98,8 @@ async def test_a2_an_address_that_was_never_checked_is_refused_at_the_socket(cli
         "http://[::ffff:127.0.0.2]/",
     ],
 )  # fmt: skip
-async def test_a3_every_redirect_is_checked_again(place: str) -> None:
+async def test_every_redirect_is_checked_again(place: str) -> None:
+    """A3: every redirect is checked again."""
     client = HttpClient(allowed_addresses=["127.0.0.1/32"], resolver=Names(localhost_=[["127.0.0.3"]]))
     async with running(redirecting({"/start": "/again", "/again": place})) as server:
         with pytest.raises(AddressRefused) as caught:
@@ -107,7 +112,8 @@ async def test_a3_every_redirect_is_checked_again(place: str) -> None:
 
 
 @pytest.mark.parametrize("address", WRAPPED)
-def test_a4_private_addresses_wrapped_in_others_are_refused(address: str) -> None:
+def test_private_addresses_wrapped_in_others_are_refused(address: str) -> None:
+    """A4: addresses wrapped in other addresses."""
     with pytest.raises(AddressRefused):
         AddressGuard().check(address, "host")
     # What is allowed is allowed as itself, not as something that wraps it in a tunnel.
@@ -117,7 +123,8 @@ def test_a4_private_addresses_wrapped_in_others_are_refused(address: str) -> Non
 
 
 @pytest.mark.parametrize("address", NOT_PUBLIC)
-def test_a5_addresses_that_are_nobodys_public_server(address: str) -> None:
+def test_shared_and_reserved_addresses_are_refused(address: str) -> None:
+    """A5: shared, reserved and metadata addresses."""
     with pytest.raises(AddressRefused):
         AddressGuard().check(address, "host")
 
@@ -134,7 +141,8 @@ def test_public_addresses_pass(address: str) -> None:
         "1.2.3.4.5", "256.1.1.1", "1.2.3", "0", "127.0.0.0x1", "example.0x7f", "8",
     ],
 )  # fmt: skip
-async def test_a6_odd_spellings_of_addresses_are_refused_before_anything_is_resolved(host: str) -> None:
+async def test_unusual_spellings_of_addresses_are_refused_before_a_look_up(host: str) -> None:
+    """A6: unusual spellings of addresses."""
     names = Names()
     # Even where loopback is allowed.
     client = HttpClient(allowed_addresses=["loopback"], resolver=names)
@@ -156,7 +164,8 @@ async def test_a6_odd_spellings_of_addresses_are_refused_before_anything_is_reso
         "http://good.example:\uff18\uff10/",
     ],
 )  # fmt: skip
-async def test_a7_tricks_with_user_names_backslashes_and_other_alphabets(url: str) -> None:
+async def test_tricks_with_user_names_backslashes_and_alphabets_are_refused(url: str) -> None:
+    """A7: tricks with user names, backslashes and fragments."""
     names = Names(good_example=[["93.184.216.34"]])
     client = HttpClient(resolver=names)
     with pytest.raises(AddressRefused):
@@ -165,7 +174,8 @@ async def test_a7_tricks_with_user_names_backslashes_and_other_alphabets(url: st
     await client.close()
 
 
-async def test_a7_what_stands_behind_a_hash_names_no_host(client: HttpClient) -> None:
+async def test_a_fragment_names_no_host(client: HttpClient) -> None:
+    """A7: tricks with user names, backslashes and fragments."""
     async with running(saying(answer())) as server:
         await client.request("GET", f"{server.url}/path?a=b#@169.254.169.254/")
         assert server.received[0].path == "/path?a=b"
@@ -180,7 +190,8 @@ async def seen(client: HttpClient, url: str, server: Server) -> dict[str, str]:
     return server.received[-1].headers
 
 
-async def test_a8_credentials_do_not_leave_their_origin(client: HttpClient) -> None:
+async def test_credentials_do_not_leave_their_origin(client: HttpClient) -> None:
+    """A8: credentials and cookies stay with their origin."""
     async with running(saying(answer())) as other, running(redirecting({"/x": f"{other.url}/y", "/s": "/t"})) as server:
         elsewhere = await seen(client, f"{server.url}/x", other)
         assert not {name.lower() for name in CREDENTIALS} & set(elsewhere)
@@ -189,14 +200,16 @@ async def test_a8_credentials_do_not_leave_their_origin(client: HttpClient) -> N
         assert {name.lower() for name in CREDENTIALS} <= set(here)
 
 
-async def test_a8_cookies_are_not_kept(client: HttpClient) -> None:
+async def test_cookies_are_not_kept(client: HttpClient) -> None:
+    """A8: credentials and cookies stay with their origin."""
     async with running(saying(answer(headers={"Set-Cookie": "session=1; Path=/"}))) as server:
         for _ in range(2):
             await client.request("GET", server.url)
         assert "cookie" not in server.received[1].headers
 
 
-async def test_a9_proxy_variables_are_ignored(client: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_proxy_variables_are_ignored(client: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A9: proxy variables of the environment."""
     async with running(saying(answer(body=b"direct"))) as server, running(saying(answer(body=b"proxy"))) as proxy:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "HTTPS_PROXY", "https_proxy"):
             monkeypatch.setenv(name, proxy.url)
@@ -204,8 +217,8 @@ async def test_a9_proxy_variables_are_ignored(client: HttpClient, monkeypatch: p
         assert proxy.connections == 0
 
 
-def test_a11_nobody_else_opens_connections() -> None:
-    """One guard for result URLs, posters and webhooks: nothing beside `net` imports a client."""
+def test_only_the_guarded_client_opens_connections() -> None:
+    """A11: One guard for result URLs, posters and webhooks: nothing beside `net` imports a client."""
     clients = re.compile(r"\n\s*(?:import|from) (aiohttp|httpx|requests|urllib3|urllib\.request|http\.client)\b")
     # The command line talks to its own server, whose address it reads from a file of the same user.
     # The client for programs is no part of the service.

@@ -63,9 +63,10 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(client: HttpClie
         assert server.received == []
 
 
-async def test_a8_credentials_are_not_followed_from_https_to_http(
+async def test_credentials_do_not_follow_a_redirect_from_https_to_http(
     client: HttpClient, tls: ssl.SSLContext, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A8: credentials and cookies stay with their origin."""
     trusting = ssl.create_default_context(cafile=str(certificate))
     monkeypatch.setattr(aiohttp.connector, "_SSL_CONTEXT_VERIFIED", trusting)
     async with running(saying(answer(body=b"x"))) as plain, running(redirecting({"/": plain.url}), tls=tls) as server:
@@ -105,7 +106,8 @@ async def errors_of_all_kinds(client: HttpClient) -> list[NetError]:
     return found
 
 
-async def test_a29_no_error_shows_a_signature_or_a_password() -> None:
+async def test_no_error_shows_a_signature_or_a_password() -> None:
+    """A29: signed links in logs."""
     client = HttpClient(allowed_addresses=["127.0.0.1/32"], resolver=Names())
     found = await errors_of_all_kinds(client)
     await client.close()

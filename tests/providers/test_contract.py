@@ -189,9 +189,10 @@ async def test_without_a_key_nothing_is_sent_and_the_setting_is_named(
 
 
 @pytest.mark.parametrize("name", WITH_TASKS)
-async def test_f44_asking_again_gives_an_address_that_works(
+async def test_a_second_query_gives_an_address_that_works(
     providers: Providers, sandbox: SandboxProcess, client: HttpClient, name: str
 ) -> None:
+    """F44: the address of a result has expired."""
     provider = providers[name]
     usual = sandbox.settings()["url_seconds"]
     sandbox.settings(url_seconds=0.05)
@@ -218,9 +219,10 @@ async def test_geminis_key_goes_only_to_its_own_files(providers: Providers, sand
     assert providers["kie"].download_headers(f"{sandbox.url}/files/x") == {}
 
 
-async def test_f42_a_task_that_runs_again_is_told_as_the_provider_tells_it(
+async def test_a_task_that_runs_again_is_reported_as_the_provider_reports_it(
     providers: Providers, sandbox: SandboxProcess
 ) -> None:
+    """F42: an ended task runs again."""
     for name in WITH_TASKS:
         task_id = await accepted(providers[name])
         assert isinstance(await end_of(providers[name], task_id), Succeeded)
@@ -230,7 +232,10 @@ async def test_f42_a_task_that_runs_again_is_told_as_the_provider_tells_it(
 
 
 @pytest.mark.parametrize("name", WITH_TASKS)
-async def test_f47_a_word_nobody_knows_is_strange(providers: Providers, sandbox: SandboxProcess, name: str) -> None:
+async def test_an_unknown_state_is_reported_as_unknown(
+    providers: Providers, sandbox: SandboxProcess, name: str
+) -> None:
+    """F47: an unknown state."""
     task_id = await accepted(providers[name])
     await end_of(providers[name], task_id)
     if name == "gemini_veo":
@@ -243,9 +248,10 @@ async def test_f47_a_word_nobody_knows_is_strange(providers: Providers, sandbox:
 
 
 @pytest.mark.parametrize("name", WITH_TASKS)
-async def test_f45_an_answer_about_another_task_ends_nothing(
+async def test_an_answer_about_another_task_ends_nothing(
     providers: Providers, sandbox: SandboxProcess, name: str
 ) -> None:
+    """F45: one remote id for two tasks."""
     task_id = await accepted(providers[name])
     await end_of(providers[name], task_id)
     field = "name" if name == "gemini_veo" else "data.taskId"

@@ -29,7 +29,8 @@ NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
         ("Sun, 99 Mar 2026 99:99:99 GMT", None), ("Sun, 01 Mar 0000 12:00:00 GMT", None),
     ],
 )  # fmt: skip
-def test_f37_retry_after(header: str | None, seconds: float | None) -> None:
+def test_retry_after_is_read_as_seconds_or_a_date(header: str | None, seconds: float | None) -> None:
+    """F37: 429 with Retry-After."""
     assert retry_after_seconds(header, NOW) == seconds
 
 
@@ -40,7 +41,8 @@ def test_f37_retry_after(header: str | None, seconds: float | None) -> None:
         ("38", None), ("-3s", None), ("s", None), ("38m", None), ("infs", None), (38, None), (None, None), ({}, None),
     ],
 )  # fmt: skip
-def test_f37_durations_of_google(value: object, seconds: float | None) -> None:
+def test_googles_durations_are_read(value: object, seconds: float | None) -> None:
+    """F37: 429 with Retry-After."""
     assert duration_seconds(value) == seconds
 
 

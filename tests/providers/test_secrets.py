@@ -68,7 +68,8 @@ async def errors(client: HttpClient, name: str, behaviour: Behaviour) -> list[Lo
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_a28_no_error_holds_the_key(client: HttpClient, name: str) -> None:
+async def test_no_error_contains_the_key(client: HttpClient, name: str) -> None:
+    """A28: secrets in errors, logs and files."""
     behaviours = [saying(repeating(name, status)) for status in (400, 401, 402, 404, 409, 422, 429, 455, 500, 503, 505)]
     behaviours += [hanging_up, saying(answer(500, CANARY.encode())), saying(answer(200, CANARY.encode()))]
     for behaviour in behaviours:
@@ -78,7 +79,8 @@ async def test_a28_no_error_holds_the_key(client: HttpClient, name: str) -> None
 
 
 @pytest.mark.parametrize("name", WITH_TASKS)
-async def test_a28_nor_does_the_reason_of_a_failure(client: HttpClient, name: str) -> None:
+async def test_no_reason_of_a_failure_contains_the_key(client: HttpClient, name: str) -> None:
+    """A28: secrets in errors, logs and files."""
     async with running(saying(failing(name))) as server:
         settings = Settings(kie_base_url=server.url, gemini_base_url=server.url)
         found = await build_providers(settings, client, lambda _name: CANARY)[name].query(TASK[name])

@@ -72,7 +72,7 @@ SHAPED: list[tuple[dict[str, Any], list[str], type[ProviderError], type[Provider
 
 
 @pytest.mark.parametrize(("fault", "names", "of_submit", "of_query"), SHAPED)
-async def test_f36_an_error_in_the_providers_own_shape_is_an_answer(
+async def test_an_error_in_the_providers_own_format_is_an_answer(
     providers: Providers,
     sandbox: SandboxProcess,
     fault: dict[str, Any],
@@ -80,6 +80,7 @@ async def test_f36_an_error_in_the_providers_own_shape_is_an_answer(
     of_submit: type[ProviderError],
     of_query: type[ProviderError],
 ) -> None:
+    """F36: a provider answers 5xx."""
     for name in names:
         task_id = await accepted(providers[name], "[never]") if name in WITH_TASKS else ""
         before = len(sandbox.tasks())
@@ -125,9 +126,10 @@ UNKNOWN: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("fault", UNKNOWN)
-async def test_f38_a_submit_that_may_have_been_accepted_is_unknown(
+async def test_a_submit_that_may_have_been_accepted_is_unknown(
     providers: Providers, sandbox: SandboxProcess, name: str, fault: dict[str, Any]
 ) -> None:
+    """F38: a submit times out."""
     providers[name]._calls.submit_bytes = 500_000  # type: ignore[attr-defined]
     sandbox.faults(**fault, route="submit")
     error = await error_of_submit(providers[name])
@@ -138,9 +140,10 @@ async def test_f38_a_submit_that_may_have_been_accepted_is_unknown(
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_f38_a_submit_that_is_not_answered_in_time_is_unknown(
+async def test_a_submit_that_is_not_answered_in_time_is_unknown(
     providers: Providers, sandbox: SandboxProcess, name: str
 ) -> None:
+    """F38: a submit times out."""
     providers[name]._calls.submit_seconds = 0.4  # type: ignore[attr-defined]
     before = len(sandbox.tasks())
     sandbox.faults("accept_then_hang", route="submit")
@@ -221,9 +224,10 @@ async def test_a_query_that_fails_may_be_asked_again(
     [(7, 7), ("date:90", 90), (10**9, 3600), (-5, None), ("soon", None), ("date:-100", None), (0, 0)],
 )
 @pytest.mark.parametrize("status", [429, 503])
-async def test_f37_retry_after_is_read_in_every_form(
+async def test_retry_after_is_read_in_every_form(
     providers: Providers, sandbox: SandboxProcess, given: Any, expected: float | None, status: int
 ) -> None:
+    """F37: 429 with Retry-After."""
     sandbox.faults("status", status=status, retry_after=given)
     for name in NAMES:
         error = await error_of_submit(providers[name])
@@ -232,9 +236,10 @@ async def test_f37_retry_after_is_read_in_every_form(
 
 
 @pytest.mark.parametrize(("delay", "expected"), [("38s", 38), ("38.5s", 38.5), ("99999999s", 3600), ("later", None)])
-async def test_f37_geminis_delay_stands_in_its_details(
+async def test_geminis_delay_is_read_from_its_details(
     providers: Providers, sandbox: SandboxProcess, delay: str, expected: float | None
 ) -> None:
+    """F37: 429 with Retry-After."""
     sandbox.faults("status", status=429, retry_delay=delay)
     for name in OF_GEMINI:
         error = await error_of_submit(providers[name])
@@ -255,7 +260,8 @@ async def test_a_spent_quota_of_the_day_waits_for_the_next_one(providers: Provid
 
 
 @pytest.mark.parametrize("name", WITH_TASKS)
-async def test_f48_a_key_that_was_revoked_meanwhile(providers: Providers, keys: Keys, name: str) -> None:
+async def test_a_revoked_key_is_reported_as_unauthorized(providers: Providers, keys: Keys, name: str) -> None:
+    """F48: a key is revoked while tasks run."""
     task_id = await accepted(providers[name], "[never]")
     keys.replace("revoked-key")
     error = await error_of_query(providers[name], task_id)

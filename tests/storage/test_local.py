@@ -104,9 +104,10 @@ async def test_names_are_brought_to_the_disk_once_for_all_files_and_the_folders_
     ("number", "expected"),
     [("ENOSPC", StorageFull), ("EDQUOT", StorageFull), ("EIO", StorageUnavailable), ("EROFS", StorageRefused)],
 )
-async def test_f22_a_disk_that_refuses_is_told_as_such_and_leaves_nothing(
+async def test_a_full_disk_is_reported_and_nothing_is_left(
     folder: Path, monkeypatch: pytest.MonkeyPatch, number: str, expected: type[Exception]
 ) -> None:
+    """F22: the disk is full."""
     code = getattr(errno, number)
 
     def refuse(_descriptor: int, _data: object) -> int:
@@ -193,10 +194,10 @@ async def test_what_a_disk_takes_in_pieces_is_stored_whole(
 
 
 @pytest.mark.parametrize("moment", ["while more is written", "after the last byte"])
-async def test_f22_what_an_early_flush_met_fails_the_copy(
+async def test_an_error_of_an_early_flush_fails_the_copy(
     folder: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    """The system tells it once: the fsync at the end would succeed."""
+    """F22: The system tells it once: the fsync at the end would succeed."""
     monkeypatch.setattr(temp_file, "FLUSH_BYTES", 1_000_000)
     last = threading.Event()
 

@@ -57,7 +57,8 @@ def test_videos_are_known_by_how_they_begin(form: str, codec: str, content_type:
         b"\x1a\x45\xdf\xa3" + b"\0" * 200 + b"\x42\x82\x84webm",
     ],
 )  # fmt: skip
-def test_a15_everything_else_is_unknown(first: bytes) -> None:
+def test_other_formats_are_unknown(first: bytes) -> None:
+    """A15: files in other formats."""
     assert media_type(first) is None
 
 

@@ -36,7 +36,8 @@ def fetch(url: str) -> tuple[int, bytes, dict[str, str]]:
             return error.code, b"", {}
 
 
-async def test_a18_a_signed_address_works_without_keys_for_one_object_and_not_for_long(s3_server: S3Server) -> None:
+async def test_a_signed_address_works_without_keys_for_one_object_and_expires_soon(s3_server: S3Server) -> None:
+    """A18: signed links are short-lived and for one object."""
     storage = s3_storage(s3_server)
     await storage.put(KEY, b"the bytes", "image/png", file_name="asset.png")
     await storage.put("results/two/token.png", b"others", "image/png")
@@ -61,9 +62,8 @@ async def test_a_wrong_secret_is_refused_with_what_to_do(s3_server: S3Server) ->
         await storage.put_stream(KEY, chunked(LARGE), "video/mp4", most_bytes=len(LARGE))
 
 
-async def test_a28_no_secret_and_no_signature_is_in_an_error(
-    s3_server: S3Server, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_no_error_contains_a_secret_or_a_signature(s3_server: S3Server, caplog: pytest.LogCaptureFixture) -> None:
+    """A28: secrets in errors, logs and files."""
     caplog.set_level(logging.DEBUG)
     storage = s3_storage(s3_server, secret="canary-secret-of-the-tests")
     with pytest.raises(StorageRefused) as caught:
@@ -81,7 +81,8 @@ async def test_a_bucket_that_is_not_there_is_told_as_such(s3_server: S3Server) -
         await storage.check()
 
 
-async def test_f33_uploads_that_fail_or_are_cancelled_leave_no_parts(s3_server: S3Server, s3_folder: str) -> None:
+async def test_failed_and_cancelled_uploads_leave_no_parts(s3_server: S3Server, s3_folder: str) -> None:
+    """F33: abandoned uploads."""
     storage = s3_storage(s3_server, s3_folder)
     with pytest.raises(RuntimeError):
         await storage.put_stream(KEY, chunked(LARGE, error=RuntimeError()), "video/mp4", most_bytes=len(LARGE))
@@ -102,7 +103,8 @@ async def test_f33_uploads_that_fail_or_are_cancelled_leave_no_parts(s3_server: 
     assert s3_server.unfinished_uploads(s3_folder) == []
 
 
-async def test_f31_a_store_that_is_down_is_unavailable_at_once() -> None:
+async def test_a_store_that_is_down_is_unavailable_at_once() -> None:
+    """F31: the storage fails or is slow."""
     storage = S3Storage(
         parse_s3_url("s3://bucket?endpoint=http://127.0.0.1:9"),
         access_key_id="x",
@@ -117,7 +119,8 @@ async def test_f31_a_store_that_is_down_is_unavailable_at_once() -> None:
         await storage.get(KEY, 10)
 
 
-async def test_f30_a_store_that_takes_the_connection_and_says_nothing_is_unavailable_in_time() -> None:
+async def test_a_silent_store_is_unavailable_at_the_time_limit() -> None:
+    """F30: half-open connections."""
     held: list[asyncio.StreamWriter] = []
 
     async def say_nothing(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -141,7 +144,9 @@ async def test_f30_a_store_that_takes_the_connection_and_says_nothing_is_unavail
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 429])
-async def test_f31_a_server_in_trouble_is_unavailable(status: int) -> None:
+async def test_a_failing_store_is_unavailable(status: int) -> None:
+    """F31: the storage fails or is slow."""
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while await reader.readline():
             writer.write(f"HTTP/1.1 {status} Trouble\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())

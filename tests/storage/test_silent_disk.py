@@ -50,7 +50,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "objects"
 
 
-async def test_f31_names_are_resolved_and_objects_found_while_every_write_hangs(folder: Path, disk: SilentDisk) -> None:
+async def test_names_are_resolved_and_objects_found_while_every_write_hangs(folder: Path, disk: SilentDisk) -> None:
+    """F31: the storage fails or is slow."""
     storage = LocalStorage(folder)
     copies = [
         asyncio.create_task(storage.put_stream(f"results/{number}/a.mp4", chunked(b"x"), "", most_bytes=10))
@@ -66,9 +67,10 @@ async def test_f31_names_are_resolved_and_objects_found_while_every_write_hangs(
 
 
 @pytest.mark.parametrize("size", [100, 5_000_000])
-async def test_f31_whoever_is_stopped_does_not_wait_for_the_disk_and_the_disk_is_left_tidy(
+async def test_a_stopped_write_does_not_wait_for_the_disk_and_leaves_no_files(
     folder: Path, disk: SilentDisk, size: int
 ) -> None:
+    """F31: the storage fails or is slow."""
     storage = LocalStorage(folder)
     copy = asyncio.create_task(storage.put_stream(KEY, chunked(b"x" * size), "", most_bytes=size))
     await until(lambda: bool(disk.descriptors))

@@ -153,7 +153,8 @@ async def test_a_folder_is_listed_with_all_below_it_and_nothing_else(storage: St
         ".incoming/x", "a?b=c", "a#b",
     ],
 )  # fmt: skip
-async def test_a17_keys_that_are_not_ours_are_refused_everywhere(storage: Storage, key: str) -> None:
+async def test_keys_that_we_did_not_make_are_refused_everywhere(storage: Storage, key: str) -> None:
+    """A17: object keys that we did not make."""
     with pytest.raises(ObjectKeyInvalid):
         await storage.put(key, b"x", "image/png")
     with pytest.raises(ObjectKeyInvalid):

@@ -91,7 +91,8 @@ async def test_what_comes_while_others_are_written_goes_together(folder: Path, d
     assert list((folder / INCOMING).iterdir()) == []
 
 
-async def test_f22_one_that_cannot_be_written_harms_none_that_goes_with_it(folder: Path, disk: HeldDisk) -> None:
+async def test_a_file_that_cannot_be_written_harms_no_other(folder: Path, disk: HeldDisk) -> None:
+    """F22: the disk is full."""
     storage = LocalStorage(folder)
     first = await occupied(storage, disk)
     disk.refuses[b"3"] = errno.ENOSPC

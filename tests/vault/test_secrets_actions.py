@@ -53,9 +53,10 @@ async def test_operators_set_secrets_and_the_log_of_what_they_did_has_no_value(
         (CANARY, None),
     ],
 )
-async def test_a28_a_refused_secret_is_not_repeated(
+async def test_a_refused_secret_is_not_repeated(
     sqlite_database: Database, tmp_path: Path, name: str, value: Any
 ) -> None:
+    """A28: secrets in errors, logs and files."""
     arguments = {"name": name, "value": value}
     with pytest.raises(InvalidActionArgument) as refused:
         await perform(Engine(sqlite_database), "secrets.set", arguments, {"vault": lambda: vault_of(tmp_path)})

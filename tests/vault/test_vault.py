@@ -83,9 +83,8 @@ def test_every_bit_counts() -> None:
     assert SealingKey(b"K" * 32).open("name", sealed) is None
 
 
-async def test_a27_with_a_wrong_key_nothing_is_opened_and_nothing_overwritten(
-    database: Database, tmp_path: Path
-) -> None:
+async def test_a_wrong_key_opens_nothing_and_overwrites_nothing(database: Database, tmp_path: Path) -> None:
+    """A27: a wrong key."""
     right, wrong = vault_of(tmp_path / "right"), vault_of(tmp_path / "wrong")
     await database.run(right.put, "kie_api_key", CANARY)
     before = await database.read(rows)
@@ -105,7 +104,8 @@ async def test_a27_with_a_wrong_key_nothing_is_opened_and_nothing_overwritten(
     await database.read(wrong.check)
 
 
-async def test_a26_a_new_key_takes_over_from_the_old_one(database: Database, tmp_path: Path) -> None:
+async def test_a_new_key_takes_over_from_the_old_one(database: Database, tmp_path: Path) -> None:
+    """A26: rotation of keys."""
     await database.run(vault_of(tmp_path, OLD).put, "kie_api_key", CANARY)
     both = vault_of(tmp_path, f"{NEW}, {OLD}")
     await database.run(both.put, "gemini_api_key", "made with the new one")
@@ -118,7 +118,8 @@ async def test_a26_a_new_key_takes_over_from_the_old_one(database: Database, tmp
         await database.read(vault_of(tmp_path, OLD).check)
 
 
-async def test_a26_a_master_key_takes_over_from_the_machines_own_secret(database: Database, tmp_path: Path) -> None:
+async def test_a_master_key_takes_over_from_the_machines_own_secret(database: Database, tmp_path: Path) -> None:
+    """A26: rotation of keys."""
     await database.run(vault_of(tmp_path).put, "kie_api_key", CANARY)
     both = vault_of(tmp_path, NEW)
     assert await database.read(both.get, "kie_api_key") == CANARY
