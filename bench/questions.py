@@ -45,7 +45,7 @@ def find_known(tx: "Transaction") -> Known:
 def of_lists(known: Known) -> dict[str, Question]:
     """Return the lists by each filter, for the user who has the most tasks."""
     from longtake.capabilities.generation.queries import TaskFilter, list_tasks
-    from longtake.capabilities.generation.snapshot import ENDED
+    from longtake.capabilities.generation.routes import ENDED
 
     talk = known.talk.conversation_id
     filters = {

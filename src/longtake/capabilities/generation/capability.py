@@ -39,7 +39,7 @@ def capability(context: Context) -> Capability:
             *("task.created", "task.running", "task.progress", "task.trouble", "task.needs_review"),
             *("task.completed", "task.failed", "task.cancelled", "task.refunded", "task.deleted"),
         ),
-        snapshot="longtake.capabilities.generation.snapshot:part",
+        snapshot="longtake.capabilities.generation.routes:part",
         offers=[views],
         asset_owners=[TaskAssets(database, providers, jobs.breaker)],
         credit_holders=[CREDIT_HOLDER],

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import orjson
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 
 from longtake.capabilities.generation.errors import InvalidPreference
-from longtake.capabilities.generation.queries import PENDING_LIMIT, TaskFilter
+from longtake.capabilities.generation.queries import PENDING_LIMIT, TaskFilter, list_tasks, unfinished_tasks
 from longtake.capabilities.generation.removal import delete_conversation, delete_task
 from longtake.capabilities.generation.schemas import (
     CALLBACK,
+    COMPLETED_EXAMPLE,
     MODEL_NAME,
     STATUS,
+    TASK_EXAMPLE,
     GenerateBody,
     ModelList,
     PendingTasks,
@@ -24,15 +28,18 @@ from longtake.capabilities.generation.schemas import (
     TaskAnswer,
     TaskPage,
 )
-from longtake.capabilities.generation.service import Generation
+from longtake.capabilities.generation.service import Generation, TaskViews
 from longtake.capabilities.generation.submissions import check_request
-from longtake.capability import Context
+from longtake.capabilities.generation.tables import Task
+from longtake.capability import Context, SnapshotPart
+from longtake.db import Transaction
 from longtake.engine.engine import Engine
 from longtake.http.idempotency import Answer, keyed
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.logs import log_context
 from longtake.services.accounts.current_caller import GENERATE, READ, Caller, current_caller
+from longtake.services.assets import Asset, assets_of_tasks
 
 WAIT_LONGEST = 60
 PAGE_LIMIT = 200
@@ -292,3 +299,50 @@ def _answers(model: type[BaseModel], *codes: str) -> dict[int | str, dict[str, A
 
 def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(orjson.dumps(content), status, headers, media_type="application/json")
+
+
+RECENT = 20
+ENDED = TaskFilter(status=("completed", "failed", "cancelled"))
+
+
+class TaskSnapshot(BaseModel):
+    """The members about tasks."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"tasks": [TASK_EXAMPLE], "tasks_more": False, "recent": [COMPLETED_EXAMPLE]}]}
+    )
+
+    tasks: list[TaskAnswer] = Field(description="All unfinished ones, oldest first.")
+    tasks_more: bool = Field(description="There are more unfinished tasks than are shown.")
+    recent: list[TaskAnswer] = Field(description="The last ones that ended, newest first.")
+
+
+@dataclass(frozen=True, slots=True)
+class SeenTasks:
+    """A user's tasks as they were in one moment."""
+
+    unfinished: Sequence[Task]
+    recent: Sequence[Task]
+    results: Mapping[str, Sequence[Asset]]
+
+
+def part(context: Context) -> SnapshotPart[SeenTasks]:
+    """Return the part. Looking counts as watching."""
+    views = context.get(TaskViews)
+
+    async def show(seen: SeenTasks) -> dict[str, Any]:
+        return {
+            "tasks": await views.show(seen.unfinished[:PENDING_LIMIT], {}),
+            "tasks_more": len(seen.unfinished) > PENDING_LIMIT,
+            "recent": await views.show(seen.recent, seen.results),
+        }
+
+    return SnapshotPart(schema=TaskSnapshot, read=read_tasks, show=show)
+
+
+def read_tasks(tx: Transaction, user_id: str) -> SeenTasks:
+    """Return the user's unfinished and recent tasks."""
+    recent = list_tasks(tx, user_id, ENDED, None, RECENT)
+    completed = [task.id for task in recent if task.status == "completed"]
+    results = assets_of_tasks(tx, completed, user_id) if completed else {}
+    return SeenTasks(unfinished_tasks(tx, user_id), recent, results)
