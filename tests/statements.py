@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from longtake.db.postgresql import NO_WAIT, NOTIFY
 from longtake.db.postgresql_session import SERVER_LIFE
 from longtake.db.sqlite_connection import OURS, SqliteConnection
 
@@ -58,9 +59,9 @@ def _on_postgresql(sent: list[str]) -> Iterator[None]:
 
     def note(query: Any) -> None:
         text = query.decode() if isinstance(query, bytes) else str(query)
-        # Signals go out by a thread of their own, some time after the commit. And any call may be the first of its
-        # thread, which connects and asks for the server's life.
-        if "pg_notify" not in text and text != SERVER_LIFE:
+        # Signals go out by a thread and a connection of their own, some time after the commit. And any call may be the
+        # first of its thread, which connects and asks for the server's life.
+        if text not in {NOTIFY, NO_WAIT, SERVER_LIFE}:
             sent.append(text)
 
     def noted(cursor: psycopg.Cursor[Any], query: Any, *arguments: Any, **options: Any) -> Any:

@@ -229,7 +229,7 @@ async def test_our_own_mistake_has_a_last_attempt_and_words_of_its_own(studio: S
 
     await studio.database.run(fail)
     retry = (await shown(studio, task_id))["retry"]
-    assert (retry["attempt"], retry["of"], retry["code"]) == (3, 10, "CRASHED")
+    assert (retry["attempt"], retry["of"], retry["code"]) == (3, 30, "CRASHED")
     assert "10.0.0.1" not in retry["message"]
 
 

@@ -39,6 +39,8 @@ CHANNEL = "longtake"
 RECONNECT_SECONDS = 1.0
 #: NOTIFYs are at least this far apart: under load one stands for many.
 COALESCE_SECONDS = 0.002
+#: A NOTIFY is a transaction with a number, whose commit would wait for the disk.
+NO_WAIT = "SET synchronous_commit = off"
 NOTIFY = "SELECT pg_notify(%s, %s || topic) FROM unnest(%s::text[]) AS topic"
 
 
@@ -214,8 +216,7 @@ class PostgresqlSignals(Signals):
             try:
                 if connection is None:
                     connection = self._options.connect()
-                    # A NOTIFY is a transaction with a number, whose commit would wait for the disk.
-                    connection.execute("SET synchronous_commit = off")
+                    connection.execute(NO_WAIT)
                 connection.execute(NOTIFY, (CHANNEL, f"{self._sender} ", sorted(topics)))
             except psycopg.Error:
                 # A lost hint is made good by the next poll.
