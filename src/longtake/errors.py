@@ -43,6 +43,20 @@ class SettingsError(LongtakeError):
     default_hint = "`longtake settings` lists every setting, its meaning, and where its value came from."
 
 
+class NotFound(LongtakeError):
+    """Nothing with this id or name exists, or it belongs to another user."""
+
+    code = "NOT_FOUND"
+    http_status = 404
+
+
+class StateConflict(LongtakeError):
+    """The current state does not allow this."""
+
+    code = "STATE_CONFLICT"
+    http_status = 409
+
+
 def errors_by_code() -> dict[str, type[LongtakeError]]:
     """Return every class of errors that is loaded, by its code."""
     found: dict[str, type[LongtakeError]] = {}

@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import select, text
 
 from longtake.clock import new_id
-from longtake.engine.errors import NotFound, StateConflict
 from longtake.engine.events import read_events
+from longtake.errors import NotFound, StateConflict
 from longtake.services.accounts.api_keys import (
     MOST_KEYS,
     api_keys,

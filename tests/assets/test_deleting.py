@@ -15,8 +15,8 @@ from longtake.capabilities.media.mirror import MIRROR_LANE
 from longtake.capabilities.media.removal import ObjectRemoval, delete_asset
 from longtake.capability import AssetOwner
 from longtake.clock import new_id
-from longtake.engine.errors import NotFound, StateConflict
 from longtake.engine.tables import events, jobs
+from longtake.errors import NotFound, StateConflict
 from longtake.services.alerts import Severity, list_alerts, raise_alert
 from longtake.services.assets import MIRROR, NewAsset, assets, find_assets, keep_bytes, register_asset
 from longtake.services.assets.store import remove_assets

@@ -9,7 +9,7 @@ import pytest
 from longtake.capabilities.catalogue.errors import InvalidTitle
 from longtake.capabilities.catalogue.queries import TitleFilter
 from longtake.capabilities.catalogue.tables import SEARCH, SYNC, SYNC_IDS, YEAR
-from longtake.engine.errors import NotFound
+from longtake.errors import NotFound
 from longtake.services.provider_calls.lanes import try_lanes_again
 from tests.catalogue.stage import DAY, FEW, WEEK, CatalogueStudio, given, sought
 from tests.engine.stage import run_permitted

@@ -11,8 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from longtake.clock import new_id
-from longtake.engine.errors import NotFound
-from longtake.errors import InvalidText
+from longtake.errors import InvalidText, NotFound
 from longtake.services.conversations.messages import FinishedMessage, finish_messages, list_messages
 from longtake.services.conversations.store import get_conversation, list_conversations, mark_read
 from tests.conversations.stage import ask, talk, told

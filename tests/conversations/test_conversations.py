@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake.clock import new_id
-from longtake.engine.errors import NotFound
-from longtake.errors import InvalidText
+from longtake.errors import InvalidText, NotFound
 from longtake.services.conversations.messages import add_message, list_messages
 from longtake.services.conversations.store import (
     create_conversation,

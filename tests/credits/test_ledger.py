@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake.clock import new_id
-from longtake.engine.errors import NotFound, StateConflict
-from longtake.errors import InvalidText
+from longtake.errors import InvalidText, NotFound, StateConflict
 from longtake.services.credits import (
     Balance,
     Ended,

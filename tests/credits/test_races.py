@@ -7,7 +7,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from longtake.clock import new_id
-from longtake.engine.errors import StateConflict
+from longtake.errors import StateConflict
 from longtake.services.credits import Balance, balance, capture, end_holds, refund, release
 from longtake.services.credits.errors import InsufficientCredits, TooManyTasks
 from tests.credits.stage import audit, begin, end_task, give, kinds

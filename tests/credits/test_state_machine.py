@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from longtake import Transaction, open_database
 from longtake.clock import new_id
-from longtake.engine.errors import StateConflict
+from longtake.errors import StateConflict
 from longtake.services.credits import Balance, balance, end_holds, refund, withdraw
 from longtake.services.credits.errors import InsufficientCredits
 from tests.credits.stage import audit, begin, end_task, give, sums

@@ -9,8 +9,8 @@ import pytest
 
 from longtake import Database, Done, Engine, JobKind, Lane
 from longtake.engine.control import pause_kind
-from longtake.engine.errors import NotFound
 from longtake.engine.lane_store import all_lanes, hold_lane, lane_view, pause_lane, resume_lane, set_lane
+from longtake.errors import NotFound
 from tests.engine.stage import KIND, Stage, build, claim, claim_lane, done, enqueue, finish, hire
 
 if TYPE_CHECKING:

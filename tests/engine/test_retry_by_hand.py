@@ -9,7 +9,7 @@ import pytest
 from longtake import Cancelled, Database, Done, Engine, Fail, JobKind, Outcome, Snooze
 from longtake.clock import new_id
 from longtake.engine.control import cancel, retry
-from longtake.engine.errors import NotFound, StateConflict
+from longtake.errors import NotFound, StateConflict
 from tests.engine.stage import KIND, attempts, build, claim, done, ended, enqueue, event_types, finish, hire, live
 
 if TYPE_CHECKING:

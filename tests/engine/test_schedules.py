@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import select
 
 from longtake import Database, Done, Engine, JobKind, Schedule
-from longtake.engine.errors import InvalidDefinition, NotFound
+from longtake.engine.errors import InvalidDefinition
 from longtake.engine.schedules import fire_due, pause_schedule, run_schedule, schedule_is_due
 from longtake.engine.tables import schedules
-from longtake.errors import LongtakeError
+from longtake.errors import LongtakeError, NotFound
 from tests.engine.stage import KIND, Stage, build, claim, done, finish, hire, live
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake import Database, Done, Engine, Fail, JobKind, JobRequest, Lane, Outcome, Retry, Snooze, Steps
-from longtake.engine.errors import NotFound
+from longtake.errors import NotFound
 from tests.engine.stage import (
     KIND,
     Stage,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake.capabilities.generation.callbacks import take_hint
-from longtake.engine.errors import NotFound
+from longtake.errors import NotFound
 from tests.engine.stage import finish
 from tests.generation.studio import CREDITS
 from tests.generation.test_life_of_a_task import everything_adds_up

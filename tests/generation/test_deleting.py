@@ -13,7 +13,7 @@ from longtake.capabilities.generation.submissions import check_request
 from longtake.capabilities.generation.tasks import NewTask, create_task
 from longtake.capabilities.media.store import References
 from longtake.clock import new_id
-from longtake.engine.errors import NotFound, StateConflict
+from longtake.errors import NotFound, StateConflict
 from longtake.services.accounts.api_keys import create_key, make_key
 from longtake.services.accounts.deletion import AccountDeletion
 from longtake.services.conversations.store import create_conversation

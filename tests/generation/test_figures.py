@@ -114,7 +114,7 @@ async def test_exactly_as_many_as_are_counted_are_all(studio: Studio, monkeypatc
 async def test_operators_ask_for_figures_of_as_many_hours_as_they_like(studio: Studio) -> None:
     await fill(studio, [a_task("completed", studio.clock.now() - timedelta(hours=3))])
     for hours, completed in ((2, 0), (4, 1)):
-        found = await perform(studio.engine, "health.generation", {"hours": hours})
+        found = await perform(studio.engine, "figures.generation", {"hours": hours})
         assert found["types"][0]["completed"] == completed
 
 

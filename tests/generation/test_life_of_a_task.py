@@ -10,7 +10,7 @@ from longtake.capabilities.generation.errors import InvalidReferences
 from longtake.capabilities.generation.queries import TaskFilter
 from longtake.capabilities.generation.submissions import check_request
 from longtake.capabilities.generation.tasks import NewTask, TaskLimits, cancel_task, create_task
-from longtake.engine.errors import NotFound, StateConflict
+from longtake.errors import NotFound, StateConflict
 from longtake.http.errors import IdempotencyKeyReused
 from longtake.http.problems import error_response
 from longtake.services.conversations.store import create_conversation

@@ -15,7 +15,7 @@ from sqlalchemy import text
 from longtake.capabilities.generation import estimates, outlook
 from longtake.capabilities.generation.estimates import Estimates
 from longtake.capabilities.generation.progress import progress
-from longtake.engine.errors import NotFound
+from longtake.errors import NotFound
 from tests.generation.studio import USER
 
 if TYPE_CHECKING:

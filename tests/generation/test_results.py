@@ -10,7 +10,7 @@ from PIL import Image
 
 from longtake.capabilities.generation.errors import PublicAddressMissing
 from longtake.capabilities.media.store import References
-from longtake.engine.errors import StateConflict
+from longtake.errors import StateConflict
 from longtake.services.assets import AssetLinks
 from tests.generation.studio import CREDITS, USER
 from tests.generation.test_life_of_a_task import everything_adds_up

@@ -11,7 +11,7 @@ from longtake import Fail
 from longtake.capabilities.scenes.queries import lock_run
 from longtake.capabilities.scenes.queue import ImageOrder, advance_run
 from longtake.db.dialects import SQLITE
-from longtake.engine.errors import NotFound, StateConflict
+from longtake.errors import NotFound, StateConflict
 from longtake.services.accounts.deletion import AccountDeletion
 from longtake.services.credits.errors import InsufficientCredits
 from tests.crossing import meet

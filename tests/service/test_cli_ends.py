@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake.db.errors import DatabaseFull, DatabaseOwned, DatabaseUnavailable, SchemaMismatch
-from longtake.engine.errors import NotFound, StateConflict, UnknownKind
-from longtake.errors import LongtakeError, SettingsError
+from longtake.engine.errors import UnknownKind
+from longtake.errors import LongtakeError, NotFound, SettingsError, StateConflict
 from longtake.server.errors import CannotListen, InvalidActionArgument, InvalidApplication, ServerUnreachable
 from longtake.terminal.failures import EXIT_CODES
 from tests.wait import PATIENCE_SECONDS

@@ -11,9 +11,10 @@ from sqlalchemy import select
 from longtake import Database, Done, Engine, Job, JobKind, Lane, Schedule, Transaction
 from longtake.clock import new_id
 from longtake.engine import stats
-from longtake.engine.errors import InvalidDefinition, NotFound
+from longtake.engine.errors import InvalidDefinition
 from longtake.engine.leases import register_worker
 from longtake.engine.tables import events
+from longtake.errors import NotFound
 from longtake.server.errors import InvalidActionArgument
 from longtake.server.operator import ACTIONS, perform
 from longtake.services.vault.vault import Vault

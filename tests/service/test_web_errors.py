@@ -12,8 +12,8 @@ from fastapi import FastAPI
 import longtake
 from longtake.adapters.storage.errors import StorageUnavailable
 from longtake.db.errors import DatabaseBusy, DatabaseReadOnly, DatabaseUnavailable, RightsMissing, SchemaMismatch
-from longtake.engine.errors import NotFound, StateConflict, UnknownKind
-from longtake.errors import LongtakeError
+from longtake.engine.errors import UnknownKind
+from longtake.errors import LongtakeError, NotFound, StateConflict
 from longtake.http.problems import error_response, install_handlers
 from longtake.server.middleware import Frame
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import update
 
-from longtake.engine.errors import NotFound
+from longtake.errors import NotFound
 from longtake.services.vault.errors import VaultKeyWrong
 from longtake.services.vault.vault import SealingKey, secrets
 from tests.vault.stage import CANARY, rows, vault_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake import Done, Fail, Retry
-from longtake.engine.errors import StateConflict
+from longtake.errors import StateConflict
 from longtake.services.webhooks.endpoints import MOST_ENDPOINTS
 from longtake.services.webhooks.jobs import WAITS
 from longtake.services.webhooks.routes import build_routes

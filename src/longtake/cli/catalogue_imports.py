@@ -27,8 +27,7 @@ from longtake.cli.operator_access import error_of
 from longtake.cli.server import ServerConnection
 from longtake.client import Client
 from longtake.client.shapes import CatalogueStatus
-from longtake.engine.errors import StateConflict
-from longtake.errors import ImportFileInvalid
+from longtake.errors import ImportFileInvalid, StateConflict
 from longtake.import_rows import BadRow, BoundedLines, Columns, Row, read_csv, read_json_lines
 from longtake.terminal.failures import REFUSED, print_error
 from longtake.terminal.output import age, counted, print_facts, print_json, print_line, print_note

@@ -9,7 +9,7 @@ import typer
 from longtake.cli.server import LEAST_LENGTH, SEARCHED, WHOLE_LENGTH, Noun, ServerConnection, connect, match_end, short
 from longtake.client import Client
 from longtake.client.shapes import Candidate, Title, TitlePage
-from longtake.engine.errors import NotFound
+from longtake.errors import NotFound
 from longtake.terminal.output import age, on_terminal, print_facts, print_line, print_more, print_note, print_table
 
 NAME_SHOWN = 60

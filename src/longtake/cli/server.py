@@ -23,8 +23,7 @@ from longtake.cli.operator_access import ask_server, error_of
 from longtake.cli.token import make_token
 from longtake.client import Client, LongtakeApiError, ServerUnreachable
 from longtake.client.wire import CONNECT_SECONDS, checked_token
-from longtake.engine.errors import NotFound
-from longtake.errors import SettingsError
+from longtake.errors import NotFound, SettingsError
 from longtake.server.errors import ServerUnreachable as NoServer
 from longtake.server.server_file import FILE_NAME, ServerFile, write_private_file
 from longtake.settings import Settings, load_settings

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Float, and_, case, delete, insert, literal, or_, select, update
 
 from longtake.db.dialects import NOW, later
-from longtake.engine.errors import NotFound, StateConflict
 from longtake.engine.events import append_event
 from longtake.engine.kinds import Settlement
 from longtake.engine.leases import job_from
 from longtake.engine.outcomes import Cancelled
 from longtake.engine.tables import job_attempts, job_kinds, jobs, jobs_ended
+from longtake.errors import NotFound, StateConflict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

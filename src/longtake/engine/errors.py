@@ -62,20 +62,6 @@ class InvalidDefinition(EngineError):
     exit_code = 2
 
 
-class NotFound(EngineError):
-    """Nothing with this id or name exists, or it belongs to another user."""
-
-    code = "NOT_FOUND"
-    http_status = 404
-
-
-class StateConflict(EngineError):
-    """The current state does not allow this."""
-
-    code = "STATE_CONFLICT"
-    http_status = 409
-
-
 class LeaseLost(EngineError):
     """This worker no longer holds the job: it was cancelled, or rescued because the worker seemed dead."""
 

@@ -9,10 +9,10 @@ from sqlalchemy import Float, func, literal, literal_column, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.db.dialects import NOW, SQLITE, later, seconds_until, transaction_age
-from longtake.engine.errors import NotFound
 from longtake.engine.jobs import Priority
 from longtake.engine.lanes import BLOCK_LONGEST_SECONDS, SLOWDOWN_MOST, STALE_SECONDS, Lane, LaneState
 from longtake.engine.tables import job_kinds, jobs, lanes
+from longtake.errors import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

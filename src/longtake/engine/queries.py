@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Text, literal_column, null, select
 
 from longtake.db.dialects import SQLITE, seconds_until
-from longtake.engine.errors import NotFound
 from longtake.engine.tables import events, job_attempts, jobs, jobs_ended, workers
+from longtake.errors import NotFound
 
 if TYPE_CHECKING:
     from sqlalchemy import Row, Select, Table

@@ -11,9 +11,10 @@ from sqlalchemy import select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.db.dialects import NOW, SQLITE
-from longtake.engine.errors import InvalidDefinition, NotFound
+from longtake.engine.errors import InvalidDefinition
 from longtake.engine.jobs import JobRequest
 from longtake.engine.tables import schedules
+from longtake.errors import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from longtake.clock import iso_timestamp
 from longtake.engine.drain import DrainResult, drain
 from longtake.engine.engine import Engine
-from longtake.engine.errors import NotFound
+from longtake.errors import NotFound
 from longtake.http.problem_schema import BODY, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.server.errors import InternalSecretRefused, TooManyProcessings

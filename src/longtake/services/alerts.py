@@ -15,10 +15,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.clock import new_id
 from longtake.db.dialects import NOW, SQLITE, Identifier, Instant
-from longtake.engine.errors import NotFound, StateConflict
 from longtake.engine.events import append_event
 from longtake.engine.queries import plain
 from longtake.engine.tables import metadata
+from longtake.errors import NotFound, StateConflict
 
 if TYPE_CHECKING:
     from sqlalchemy.sql.elements import ColumnElement

@@ -19,9 +19,9 @@ from longtake.capabilities.catalogue.tables import (
     posters,
     titles,
 )
-from longtake.engine.errors import NotFound
 from longtake.engine.leases import find_workers, is_alive
 from longtake.engine.tables import job_kinds, jobs, schedules
+from longtake.errors import NotFound
 
 if TYPE_CHECKING:
     from longtake.db import Transaction

@@ -38,8 +38,7 @@ from longtake.capabilities.catalogue.service import Catalogue, ImportResult
 from longtake.capability import Context
 from longtake.db import Database
 from longtake.engine.engine import Engine
-from longtake.engine.errors import NotFound
-from longtake.errors import LongtakeError
+from longtake.errors import LongtakeError, NotFound
 from longtake.http.file_responses import FILE_ANSWERS, ServedFile, send_file
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute

@@ -17,9 +17,9 @@ from longtake.capabilities.catalogue.tables import SUBJECT, SYNC, titles
 from longtake.capabilities.catalogue.title_errors import NO_ERROR
 from longtake.clock import new_id
 from longtake.db.dialects import NOW, SQLITE
-from longtake.engine.errors import StateConflict
 from longtake.engine.jobs import JobRequest
 from longtake.engine.tables import jobs
+from longtake.errors import StateConflict
 
 if TYPE_CHECKING:
     from longtake.db import Transaction

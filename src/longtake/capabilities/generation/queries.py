@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, select, union_all
 
 from longtake.capabilities.generation.tables import IS_UNFINISHED, STATUSES, Task, task_from, tasks
 from longtake.db import Transaction
-from longtake.engine.errors import NotFound
+from longtake.errors import NotFound
 
 #: Unfinished tasks that are shown at once.
 PENDING_LIMIT = 500

@@ -18,12 +18,12 @@ from longtake.capabilities.generation.tasks import Unsuccessful, end_tasks
 from longtake.db import Database, Transaction
 from longtake.engine.control import cancel_of_subjects
 from longtake.engine.engine import Engine
-from longtake.engine.errors import StateConflict
 from longtake.engine.events import append_events
 from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import JobKind
 from longtake.engine.outcomes import Done, Outcome
 from longtake.engine.schedules import Schedule, database_now
+from longtake.errors import StateConflict
 from longtake.services.assets.store import remove_assets_of_tasks
 from longtake.services.conversations.messages import remove_messages_of_tasks
 from longtake.services.conversations.store import get_conversation, remove_conversation

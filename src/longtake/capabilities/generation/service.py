@@ -21,7 +21,7 @@ from longtake.capabilities.generation.watch import Watch
 from longtake.capability import Context
 from longtake.db import Database, Transaction, planned_once
 from longtake.engine.engine import Engine
-from longtake.engine.errors import NotFound, StateConflict
+from longtake.errors import NotFound, StateConflict
 from longtake.http.idempotency import Answer, Keyed, once
 from longtake.services.assets import Asset, AssetLinks, assets_of_tasks, retry_mirror, show_asset
 from longtake.services.models import Model, OfferedModels

@@ -35,9 +35,9 @@ from longtake.db.dialects import NOW, Identifier, later
 from longtake.db.prepared import Prepared
 from longtake.engine.control import cancel_of_subjects
 from longtake.engine.engine import Engine
-from longtake.engine.errors import StateConflict
 from longtake.engine.events import append_event
 from longtake.engine.jobs import JobRequest
+from longtake.errors import StateConflict
 from longtake.services.assets import NewAsset, assets, register_assets
 from longtake.services.conversations.messages import FinishedMessage, finish_messages, open_placeholder
 from longtake.services.credits import end_holds, hold, refund

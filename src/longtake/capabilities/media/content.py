@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse
 
 from longtake.adapters.storage.media_type import type_of_key
 from longtake.capabilities.media.thumbnails import waiting_thumbnail
-from longtake.engine.errors import NotFound
+from longtake.errors import NotFound
 from longtake.http.file_responses import ServedFile, send_file
 from longtake.services.assets.errors import AssetGone
 from longtake.services.assets.links import LINK_SECONDS, supplied_thumbnail

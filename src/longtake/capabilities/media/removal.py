@@ -13,12 +13,12 @@ from longtake.adapters.storage.errors import ObjectKeyInvalid, StorageError
 from longtake.adapters.storage.keys import FOLDERS, check_key, result_folder
 from longtake.capabilities.media.store import get_own_asset
 from longtake.capability import AssetOwner
-from longtake.engine.errors import StateConflict
 from longtake.engine.events import append_event
 from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import Exponential, JobKind, Settlement
 from longtake.engine.outcomes import Done, Outcome, Retry, Snooze
 from longtake.engine.schedules import Schedule
+from longtake.errors import StateConflict
 from longtake.services.assets.store import DELETE, remove_assets, unreferenced_keys
 
 if TYPE_CHECKING:

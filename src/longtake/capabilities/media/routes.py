@@ -34,7 +34,7 @@ from longtake.capabilities.media.store import (
 from longtake.capability import AssetOwner, Context
 from longtake.db import Database
 from longtake.engine.engine import Engine
-from longtake.engine.errors import NotFound
+from longtake.errors import NotFound
 from longtake.http.file_responses import BINARY, FILE_ANSWERS
 from longtake.http.paging import read_cursor, write_cursor
 from longtake.http.problem_schema import BODY, CALLER, problems

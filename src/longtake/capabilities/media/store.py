@@ -13,7 +13,7 @@ from longtake.adapters.storage.media_type import FIRST_BYTES, JPEG, PNG, WEBP, M
 from longtake.capabilities.media.thumbnail_maker import image_size
 from longtake.clock import new_id
 from longtake.engine.control import hurry
-from longtake.engine.errors import NotFound
+from longtake.errors import NotFound
 from longtake.services.assets import (
     THUMBNAIL,
     Asset,

@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, Column, Float, MetaData, Row, Table, Text, se
 from longtake.capabilities.scenes.tables import LIVE, image_jobs, scene_runs, scenes
 from longtake.db import Transaction
 from longtake.db.dialects import Instant
-from longtake.engine.errors import NotFound
+from longtake.errors import NotFound
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,11 @@ from longtake.clock import new_id
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, seconds_between
 from longtake.engine.engine import Engine
-from longtake.engine.errors import NotFound, StateConflict
 from longtake.engine.events import append_event
 from longtake.engine.jobs import JobRequest
 from longtake.engine.lane_store import LaneView, lane_view
 from longtake.engine.tables import jobs
+from longtake.errors import NotFound, StateConflict
 from longtake.services.credits import hold_each
 
 MAX_ATTEMPTS = 3

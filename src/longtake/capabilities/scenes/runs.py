@@ -18,9 +18,9 @@ from longtake.db import Transaction
 from longtake.db.dialects import NOW
 from longtake.engine.control import cancel_of_subjects
 from longtake.engine.engine import Engine
-from longtake.engine.errors import StateConflict
 from longtake.engine.events import append_event, append_events
 from longtake.engine.tables import jobs
+from longtake.errors import StateConflict
 from longtake.plain_text import check_plain_text
 from longtake.services.assets import NewAsset, register_assets
 from longtake.services.assets.store import remove_assets

@@ -8,7 +8,7 @@ from longtake.engine.control import request_cancel, retry
 from longtake.engine.engine import Engine
 from longtake.engine.errors import EngineError
 from longtake.engine.queries import JobFilter, list_jobs, show_job
-from longtake.errors import LongtakeError
+from longtake.errors import LongtakeError, NotFound, StateConflict
 from longtake.server.operator.arguments import Identifier, Identifiers, JobState, Limit, Name
 
 
@@ -62,7 +62,7 @@ def _each(ids: list[str], change: Callable[[str], str]) -> dict[str, Any]:
     for job_id in dict.fromkeys(ids):
         try:
             changed.append({"id": job_id, "state": change(job_id)})
-        except EngineError as error:
+        except (EngineError, NotFound, StateConflict) as error:
             refused.append({"id": job_id, **_told(error)})
     return {"changed": changed, "refused": refused}
 

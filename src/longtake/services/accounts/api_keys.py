@@ -11,10 +11,10 @@ from sqlalchemy import Column, Table, Text, func, insert, or_, select, update
 
 from longtake.clock import new_id
 from longtake.db.dialects import NOW, Identifier, Instant, Json, later, seconds_until
-from longtake.engine.errors import NotFound, StateConflict
 from longtake.engine.events import append_event
 from longtake.engine.queries import plain
 from longtake.engine.tables import metadata
+from longtake.errors import NotFound, StateConflict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import APIRouter, Path
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from longtake.engine.errors import NotFound
+from longtake.errors import NotFound
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.services.accounts.api_keys import create_key, list_keys, make_key, revoke_key

@@ -8,9 +8,9 @@ from sqlalchemy import delete, func, insert, literal_column, select, tuple_, upd
 
 from longtake.clock import new_id
 from longtake.db.dialects import NOW
-from longtake.engine.errors import NotFound
 from longtake.engine.events import append_event
 from longtake.engine.queries import plain
+from longtake.errors import NotFound
 from longtake.plain_text import check_plain_text
 from longtake.services.conversations.tables import conversations
 

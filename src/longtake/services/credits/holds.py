@@ -17,8 +17,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from longtake.clock import new_id
 from longtake.db.dialects import NOW, POSTGRESQL, SQLITE
 from longtake.db.prepared import Prepared
-from longtake.engine.errors import StateConflict
 from longtake.engine.queue_postgresql import arrays
+from longtake.errors import StateConflict
 from longtake.services.credits.tables import credit_holds
 from longtake.services.credits.transfers import HOLDS_LIMIT, Transfer, check_amount, open_balance, post
 

@@ -20,10 +20,9 @@ from sqlalchemy import Column, Table, Text, delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.db.dialects import NOW, SQLITE, Instant
-from longtake.engine.errors import NotFound
 from longtake.engine.queries import plain
 from longtake.engine.tables import metadata
-from longtake.errors import LongtakeError
+from longtake.errors import LongtakeError, NotFound
 from longtake.services.vault.errors import VaultKeyWrong
 from longtake.services.vault.root_secret import RootSecret, derive_key
 from longtake.settings.checks import master_keys

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from sqlalchemy import delete, func, insert, select, update
 
 from longtake.db.dialects import NOW, POSTGRESQL, later
-from longtake.engine.errors import NotFound, StateConflict
 from longtake.engine.events import append_event
 from longtake.engine.queries import plain
+from longtake.errors import NotFound, StateConflict
 from longtake.services.webhooks.tables import IN_STATE, webhook_deliveries, webhook_endpoints
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from sqlalchemy import insert, select, update
 from longtake.clock import iso_timestamp, new_id
 from longtake.db.dialects import NOW
 from longtake.engine.control import cancel_of_subjects, hurry
-from longtake.engine.errors import NotFound, StateConflict
 from longtake.engine.queries import plain
+from longtake.errors import NotFound, StateConflict
 from longtake.plain_text import check_plain_text
 from longtake.services.vault.vault import Vault
 from longtake.services.webhooks.dispatcher import DELIVER, delivery_values, enqueue_deliveries
