@@ -175,7 +175,7 @@ async def test_a_worker_on_a_full_disk_finishes_its_jobs_when_there_is_room(
     sqlite_template: Path, small_disk: SmallDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F22: the disk is full."""
-    monkeypatch.setattr("longtake.engine.worker.PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr("longtake.engine.claimer.PAUSE_SECONDS", 0.05)
     with opened(sqlite_template, small_disk.folder) as database:
         submissions = Submissions(database)
         await submissions.prepare()

@@ -68,7 +68,7 @@ async def test_a_write_that_times_out_takes_effect_once(
     database: Database, monkeypatch: pytest.MonkeyPatch, written: bool
 ) -> None:
     """F29: The store does the write and then raises a time-out, or raises it without having written."""
-    monkeypatch.setattr("longtake.engine.worker.PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr("longtake.engine.claimer.PAUSE_SECONDS", 0.05)
     engine = Engine(database, [JobKind("task", _done, _write_effects)])
     await engine.start()
     # Without a key: a second effect would be a second row.

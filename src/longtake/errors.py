@@ -1,4 +1,4 @@
-"""The root of all errors that are raised on purpose, and those of modules below every package."""
+"""The root of all errors that are raised on purpose, and those that many packages raise or that belong to none."""
 
 from typing import Any
 

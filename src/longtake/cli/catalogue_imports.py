@@ -1,4 +1,4 @@
-"""Imports of titles: one, or a file of any size in CSV or JSON Lines, batch by batch and never in memory as a whole."""
+"""Imports of titles, one or a file of any size batch by batch; progress and status of the work on the catalogue."""
 
 from __future__ import annotations
 

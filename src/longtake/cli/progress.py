@@ -1,4 +1,4 @@
-"""Progress of tasks on standard error: live bars on a terminal, plain lines elsewhere."""
+"""Progress of tasks and runs on standard error: live bars or a table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 

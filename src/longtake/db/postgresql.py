@@ -1,4 +1,4 @@
-"""PostgreSQL: psycopg on a small pool of threads, each with its own connection.
+"""PostgreSQL: psycopg on a small pool of threads, each with its own connection; and signals by NOTIFY.
 
 A function is run again after a serialization failure, a deadlock or a lost connection. When the connection is lost
 during COMMIT, PostgreSQL itself is asked whether the transaction was committed before anything is run twice.

@@ -1,4 +1,4 @@
-"""Roles of PostgreSQL: who this program may run as, and what that role has to be allowed.
+"""Roles of PostgreSQL: which the program needs, checks of their rights, and their creation by an administrator.
 
 The program logs in as a plain role. For a user's request it takes on `longtake_api`, which row level security binds;
 as a member of `longtake_engine` it sees all rows. A superuser would be bound by neither.

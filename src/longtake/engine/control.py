@@ -1,4 +1,4 @@
-"""What operators and the domain do with jobs: see, cancel, retry, pause."""
+"""What operators and the domain do with jobs: cancel, hurry, retry, pause."""
 
 from __future__ import annotations
 

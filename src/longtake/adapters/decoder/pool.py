@@ -1,4 +1,4 @@
-"""The pool of warm decoders, which are replaced when they die or have served enough requests."""
+"""The pool of warm decoders: child processes, replaced when they die or have served enough; the files they read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of generation: how many tasks succeed, how long they take, how soon they are polled.
+"""Figures of generation, and the job `generation.check`, which raises alerts from them.
 
 Only the newest tasks of the period are counted, up to a limit, so that a busy day does not slow the query.
 """

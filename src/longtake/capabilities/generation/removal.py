@@ -1,4 +1,4 @@
-"""Deletes tasks and conversations: at their user's wish, and old tasks by the job ``generation.prune``.
+"""Deletes tasks and conversations: for their user, with an account, and old tasks by the job ``generation.prune``.
 
 Rows, messages and results go in one transaction, files afterwards by a job. The credit ledger and the record of
 submissions are append-only and stay.

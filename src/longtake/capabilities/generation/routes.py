@@ -1,4 +1,4 @@
-"""The routes of generation: submit, read, change and delete tasks, models, and providers' callbacks."""
+"""The routes of generation: tasks, models, callbacks, deletion of conversations; and its part of the snapshot."""
 
 from __future__ import annotations
 

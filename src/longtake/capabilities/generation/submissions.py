@@ -1,4 +1,4 @@
-"""The insert-only record of what was sent to providers and what they answered.
+"""Checks requests, and keeps the insert-only record of what was sent to providers and what they answered.
 
 A paid submit is sent once. The intent is written before it is sent, the answer right after. A worker that finds an
 intent without an answer does not send again: the first request may have arrived.

@@ -1,4 +1,4 @@
-"""Figures about finished media, from the views that SQL offers too, and their targets."""
+"""Figures about finished media with their targets, and the job `assets.sweep`, which restarts stuck copies."""
 
 from __future__ import annotations
 

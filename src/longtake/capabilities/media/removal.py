@@ -1,4 +1,7 @@
-"""Removes assets: a user's request deletes the row, and the job `assets.delete` deletes the objects afterwards."""
+"""Removes assets: the row at once, the objects by the job `assets.delete`.
+
+The job `assets.sweep_orphans` removes objects without a row.
+"""
 
 from __future__ import annotations
 

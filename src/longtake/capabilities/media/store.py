@@ -1,4 +1,4 @@
-"""Transaction functions about assets as such: finding, listing and retrying them."""
+"""Finds, lists and retries assets, stores reference images, and saves our public prefix for the triggers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes thumbnails, from our copy of the file or from its source."""
+"""Makes thumbnails from our copy, from the source or by Cloudflare; reads an image's size from its header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues images: holds, image jobs, engine jobs and one event in one transaction."""
+"""Queues images with holds, jobs and event in one transaction; tells when they will be done, or why none starts."""
 
 from __future__ import annotations
 

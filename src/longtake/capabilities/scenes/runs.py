@@ -1,4 +1,4 @@
-"""A run as a whole: checked, created, cancelled and deleted, each in one transaction."""
+"""The life of a run: created, cancelled, deleted; and of its images: completed, failed, cancelled, put back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/v1/conversations`: each user's own conversations and messages."""
+"""`/v1/conversations`: each user's own conversations and messages, and their part of the snapshot."""
 
 from __future__ import annotations
 

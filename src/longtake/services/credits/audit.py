@@ -1,4 +1,4 @@
-"""The audit: checks that the ledger, the balances, the holds and the tasks agree. It only reads.
+"""The audit: checks that ledger, balances, holds and what they are for agree. It only reads.
 
 Each check is a query that both databases understand, and each row it returns is wrong: the ids of a task, a user and a
 transfer, where known. All read whole tables in one pass: audits are rare, but must finish with millions of entries.

@@ -1,7 +1,8 @@
 """The one way in which a job calls a provider: ``ask_provider``.
 
 It waits for the lane's permit, makes the call, and turns every failure into the job's outcome. Trouble passes by
-itself, or an operator fixes it: it spends no attempt, and a task that waits too long ends at its deadline.
+itself, or an operator fixes it: it spends no attempt unless the caller counts it, and a task that waits too long ends
+at its deadline.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lanes of providers: paused after an error that only a person can fix, resumed when there is a new key."""
+"""What trouble with a provider does to its lanes and alerts, what users are told, and how both end."""
 
 from __future__ import annotations
 
