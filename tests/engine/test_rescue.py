@@ -131,12 +131,11 @@ def test_a_suspect_that_was_not_alone_is_not_blamed(ground: Ground) -> None:
     assert ground.run(finish, ground.engine, job, Done())
 
 
-def test_a_snooze_without_progress_leaves_the_suspicion(ground: Ground) -> None:
+def test_a_snooze_beside_others_leaves_the_suspicion(ground: Ground) -> None:
     job_id = enqueue(ground.engine)
     ground.crash(job_id)
     ground.crash(job_id)
     [job] = ground.claim()
-    assert ground.run(mark_alone, job)
     assert ground.run(finish, ground.engine, job, Snooze(0))
     row = ground.run(live, job_id)
     assert (row.crashes, row.attempt, row.alone) == (2, 2, False)
@@ -144,6 +143,19 @@ def test_a_snooze_without_progress_leaves_the_suspicion(ground: Ground) -> None:
     assert ground.run(mark_alone, job)
     ground.kill_all()
     assert ground.run(ended, job_id).error["code"] == "CRASHED"
+
+
+def test_a_suspect_that_ran_alone_and_lived_is_none_any_more(ground: Ground) -> None:
+    """One that waits for its provider would else empty its worker each time that it looks."""
+    job_id = enqueue(ground.engine)
+    ground.crash(job_id)
+    ground.crash(job_id)
+    [job] = ground.claim()
+    assert ground.run(mark_alone, job)
+    job.alone = True
+    assert ground.run(finish, ground.engine, job, Snooze(0))
+    row = ground.run(live, job_id)
+    assert (row.crashes, row.attempt, row.alone) == (0, 2, False)
 
 
 def test_progress_clears_the_suspicion(ground: Ground) -> None:

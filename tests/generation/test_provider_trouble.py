@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from longtake.capabilities.generation.tasks import cancel_task
 from longtake.engine.lane_store import all_lanes, pause_lane, resume_lane
+from longtake.services.provider_calls.lanes import end_trouble
 from tests.engine.stage import finish
 from tests.generation.studio import CREDITS, USER
 from tests.generation.test_life_of_a_task import everything_adds_up
@@ -382,6 +383,31 @@ async def test_an_account_that_was_filled_up_goes_on_at_once_and_its_alert_is_re
     await studio.step()
     assert {(await studio.task(one)).status for one in task_ids} == {"running"}
     assert ("PROVIDER_OUT_OF_CREDITS", "resolved") in await studio.alerts()
+
+
+async def test_a_refused_query_says_nothing_about_the_task(studio: Studio) -> None:
+    """The provider works on it and charges it: it is asked again."""
+    studio.sandbox.faults("status", code=505, route="query", times=1)
+    task_id = await studio.submit()
+    await studio.step()
+    studio.clock.advance(40)
+    await studio.step()
+    task = await studio.task(task_id)
+    assert (task.status, (task.trouble or {})["code"]) == ("running", "PROVIDER_ERROR")
+    studio.clock.advance(60)
+    await studio.step()
+    assert (await studio.task(task_id)).status == "completed"
+    await everything_adds_up(studio)
+
+
+async def test_an_answer_on_its_way_resolves_no_alert_of_a_lane_that_was_paused_meanwhile(studio: Studio) -> None:
+    studio.sandbox.faults("status", code=402, route="submit", times=1)
+    await studio.submit("a fox that is refused")
+    await studio.step()
+    assert (await lanes(studio))["kie.submit"].paused
+    ended = await studio.database.run(end_trouble, "kie", "kie.submit", ["PROVIDER_OUT_OF_CREDITS"])
+    assert (ended, (await lanes(studio))["kie.submit"].paused) == (False, True)
+    assert ("PROVIDER_OUT_OF_CREDITS", "open") in await studio.alerts()
 
 
 async def test_a_breaker_blocks_the_lane_and_leaves_its_pace(studio: Studio) -> None:

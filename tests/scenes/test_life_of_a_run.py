@@ -6,11 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlalchemy import update
 
 from longtake import Fail
 from longtake.capabilities.scenes.queries import lock_run
 from longtake.capabilities.scenes.queue import ImageOrder, advance_run
-from longtake.db.dialects import SQLITE
+from longtake.capabilities.scenes.tables import scene_runs
+from longtake.db.dialects import NOW, SQLITE
 from longtake.errors import NotFound, StateConflict
 from longtake.services.accounts.deletion import AccountDeletion
 from longtake.services.credits.errors import InsufficientCredits
@@ -25,6 +27,20 @@ if TYPE_CHECKING:
 
     from longtake import Transaction
     from tests.scenes.stage import SceneStudio
+
+
+async def test_a_cancel_that_was_killed_halfway_makes_no_image(studio: SceneStudio) -> None:
+    """A cancel takes two transactions where images were queued meanwhile: the first one says that the run is over."""
+    run_id = await studio.make(3, advance=True)
+
+    def stop_halfway(tx: Transaction) -> None:
+        tx.execute(update(scene_runs).where(scene_runs.c.id == run_id).values(cancelled_at=NOW))
+
+    await studio.database.run(stop_halfway)
+    await studio.finish(run_id)
+    assert await studio.states(run_id) == ["cancelled"] * 3
+    assert await studio.balance() == (CREDITS, 0)
+    assert studio.sandbox.calls(route="submit") == []
 
 
 async def test_an_advance_takes_few_statements(studio: SceneStudio) -> None:

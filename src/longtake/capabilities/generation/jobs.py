@@ -72,11 +72,16 @@ class JobContext:
 async def query_task(
     provider: Provider, provider_task_id: str
 ) -> Running | Succeeded | Failed | Strange | ProviderTaskNotFound:
-    """Query the provider; that it does not know the task is an answer too."""
+    """Query the provider; that it does not know the task is an answer too.
+
+    A query that is refused says nothing about the task, which the provider works on and charges: it is waited out.
+    """
     try:
         return await provider.query(provider_task_id)
     except ProviderTaskNotFound as error:
         return error
+    except ProviderRefused as error:
+        raise ProviderError(error.message, provider=provider.name) from error
     except ProviderError:
         raise
     except LongtakeError as error:

@@ -62,6 +62,7 @@ class WantedImage:
     prompt: str
     model: str
     parameters: dict[str, Any]
+    cancelled: bool
 
 
 class ImageMaker:
@@ -105,12 +106,20 @@ class ImageMaker:
         wanted = await self._database.read(find_image, str(job.key))
         if wanted is None:
             return Done()
+        if wanted.cancelled:
+            # Its worker or server was killed between the two transactions of the cancel.
+            return Cancelled("its run was cancelled")
         request = self._models.request(wanted.model, wanted.prompt, wanted.parameters)
         if request is None:
             return Fail("MODEL_GONE", f"The model {wanted.model} is no longer offered.")
-        call, seconds = partial(self._call, job, provider, request), self._provider_seconds
+        writing: list[asyncio.Task[None]] = []
+        call, seconds = partial(self._call, job, provider, request, writing), self._provider_seconds
         try:
-            answer = await ask_provider(job, provider, call, seconds, breaker=self._breaker, counted=True)
+            try:
+                answer = await ask_provider(job, provider, call, seconds, breaker=self._breaker, counted=True)
+            finally:
+                # Outside the provider's time: an answer that is there must not be lost to a slow database.
+                await asyncio.gather(*writing)
         except LeaseLost:
             # Cancelled while it was asked for: the engine ignores the outcome.
             return Done()
@@ -122,15 +131,12 @@ class ImageMaker:
         return await self._keep(job, wanted, delivered, asked)
 
     async def _call(
-        self, job: Job, provider: Provider, request: GenerationRequest
+        self, job: Job, provider: Provider, request: GenerationRequest, writing: list[asyncio.Task[None]]
     ) -> tuple[float, Accepted | Delivered]:
         """Ask the provider at once; that the try has begun is written meanwhile, so that no write delays the call."""
         asked = self._clock.monotonic()
-        writing = asyncio.create_task(self._write_processing(job))
-        try:
-            return asked, await provider.submit(request)
-        finally:
-            await writing
+        writing.append(asyncio.create_task(self._write_processing(job)))
+        return asked, await provider.submit(request)
 
     async def _write_processing(self, job: Job) -> None:
         # A database that is away does not stop the image; a lost lease does.
@@ -187,11 +193,12 @@ class ImageMaker:
 def find_image(tx: Transaction, image_id: str) -> WantedImage | None:
     """Return what to ask for; None when the image job is no longer live."""
     columns = (image_jobs.c.user_id, image_jobs.c.position, image_jobs.c.prompt)
-    found = select(*columns, scene_runs.c.model, scene_runs.c.parameters).join(
-        scene_runs, scene_runs.c.id == image_jobs.c.run_id
-    )
+    of_run = (scene_runs.c.model, scene_runs.c.parameters, scene_runs.c.cancelled_at.is_not(None).label("cancelled"))
+    found = select(*columns, *of_run).join(scene_runs, scene_runs.c.id == image_jobs.c.run_id)
     row = tx.execute(found.where(image_jobs.c.id == image_id, IS_LIVE)).first()
-    return None if row is None else WantedImage(row.user_id, row.position, row.prompt, row.model, row.parameters)
+    if row is None:
+        return None
+    return WantedImage(row.user_id, row.position, row.prompt, row.model, row.parameters, cancelled=row.cancelled)
 
 
 def note_processing(tx: Transaction, job: Job, image_id: str) -> None:

@@ -8,6 +8,7 @@ at its deadline.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -152,11 +153,12 @@ async def _answered(job: Job, other: str | None, provider: LaneOwner, breaker: B
     codes = breaker.answered(lane, job)
     if not codes:
         return
-    try:
-        await job.engine.database.run(end_trouble, provider.name, lane, sorted(codes))
-    except TRANSIENT:
-        # The next answer says the same.
-        breaker.troubles[lane] = codes
+    ended = False
+    # A provider's answer is worth more than this: it goes on, and the next answer says the same.
+    with contextlib.suppress(LongtakeError, *TRANSIENT):
+        ended = await job.engine.database.run(end_trouble, provider.name, lane, sorted(codes))
+    if not ended:
+        breaker.troubles.setdefault(lane, set()).update(codes)
 
 
 def _go_on(error: ProviderError, job: Job, other: str | None, breaker: Breaker, *, counted: bool) -> Outcome:

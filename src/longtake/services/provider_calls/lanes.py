@@ -10,7 +10,7 @@ import structlog
 
 from longtake.adapters.providers.errors import ProviderUnauthorized
 from longtake.db import Transaction
-from longtake.engine.lane_store import all_lanes, lock_lanes, pause_unpaused, resume_lane, wake_lane
+from longtake.engine.lane_store import all_lanes, lane_view, lock_lanes, pause_unpaused, resume_lane, wake_lane
 from longtake.engine.lanes import Lane
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
 
@@ -85,12 +85,19 @@ def act_on_trouble(tx: Transaction, provider: LaneOwner, trouble: Trouble, also:
         raise_alert(tx, Severity.CRITICAL, trouble.code, message, subject=provider.name)
 
 
-def end_trouble(tx: Transaction, provider: str, lane: str, codes: Iterable[str]) -> None:
-    """Wake the jobs that wait because of the lane, and resolve the alerts of the trouble that is over."""
+def end_trouble(tx: Transaction, provider: str, lane: str, codes: Iterable[str]) -> bool:
+    """Wake the jobs that wait because of the lane, and resolve the alerts of the trouble that is over.
+
+    Returns False, and changes nothing, while the lane is paused: the answer belongs to a call that was on its way when
+    the trouble began, and an alert must say that the lane waits for somebody.
+    """
+    if lane_view(tx, lane).paused:
+        return False
     woken = wake_lane(tx, lane)
     for code in codes:
         resolve_alert(tx, code, provider)
     log.info("trouble with a provider is over", action="wake", provider=provider, lane=lane, jobs=woken)
+    return True
 
 
 def try_lanes_again(tx: Transaction, providers: Collection[str], lanes: Collection[str]) -> list[str]:
