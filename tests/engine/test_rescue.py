@@ -146,7 +146,7 @@ def test_a_snooze_beside_others_leaves_the_suspicion(ground: Ground) -> None:
 
 
 def test_a_suspect_that_ran_alone_and_lived_is_none_any_more(ground: Ground) -> None:
-    """One that waits for its provider would else empty its worker each time that it looks."""
+    """Otherwise a suspect that waits for its provider would drain its worker at each look."""
     job_id = enqueue(ground.engine)
     ground.crash(job_id)
     ground.crash(job_id)

@@ -131,7 +131,7 @@ def _snoozed(job: Job, outcome: Snooze, worker: str) -> PutBack:
     error = None
     if outcome.code is not None:
         error = error_json(outcome.code, outcome.message or "", lane_trouble=outcome.lane_trouble)
-    # Whoever ran alone and lived is no suspect any more: else each of its waits would empty the worker for it again.
+    # A job that ran alone without a crash is no suspect any more: otherwise each of its waits would drain the worker.
     attempt, crashes = (0, 0) if outcome.progress else (unspent(job), 0 if job.alone else job.crashes)
     return _back(
         job, worker, max(outcome.seconds, 0.0), None, memo=outcome.memo, error=error, attempt=attempt, crashes=crashes,

@@ -89,7 +89,7 @@ def hold_each(
         if not tx.run(OPEN[tx.dialect], task_id=task_id, user_id=user_id, amount=amount):
             raise StateConflict(f"Credits are already held for the task {task_id}.")
     if not any(amounts.values()):
-        # Somebody without credits may have free tasks.
+        # A user without credits may have free tasks.
         open_balance(tx, user_id)
     post(
         tx,

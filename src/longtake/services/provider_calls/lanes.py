@@ -89,7 +89,7 @@ def end_trouble(tx: Transaction, provider: str, lane: str, codes: Iterable[str])
     """Wake the jobs that wait because of the lane, and resolve the alerts of the trouble that is over.
 
     Returns False, and changes nothing, while the lane is paused: the answer belongs to a call that was on its way when
-    the trouble began, and an alert must say that the lane waits for somebody.
+    the trouble began, and the alert must stay open until an operator resumes the lane.
     """
     if lane_view(tx, lane).paused:
         return False
