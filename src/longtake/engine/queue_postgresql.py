@@ -74,16 +74,17 @@ SELECT head.lane, head.kind, head.priority,
 FROM head LEFT JOIN lanes ON lanes.name = head.lane LEFT JOIN job_kinds ON job_kinds.name = head.kind
 """
 
-# An UPDATE or DELETE of many rows locks them in any order: they are joined with rows that were locked in theirs.
+# An UPDATE or DELETE of many rows locks them in any order: here their rows are locked first, in order of id. Those
+# without a state are only locked; the same transaction puts them back.
 END = f"""
-WITH held AS (
-    SELECT id FROM jobs WHERE id = ANY(%s::uuid[]) ORDER BY id FOR UPDATE
-), ending AS (
-    SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::text[], %s::text[], %s::text[])
+WITH ending AS MATERIALIZED (
+    SELECT ending.* FROM unnest(%s::uuid[], %s::uuid[], %s::text[], %s::text[], %s::text[])
         AS ending(id, token, state, outcome, error)
+    JOIN jobs ON jobs.id = ending.id AND jobs.lease_token = ending.token
+    ORDER BY jobs.id FOR UPDATE OF jobs
 ), gone AS (
-    DELETE FROM jobs USING ending JOIN held ON held.id = ending.id
-    WHERE jobs.id = ending.id AND jobs.lease_token = ending.token
+    DELETE FROM jobs USING ending
+    WHERE jobs.id = ending.id AND jobs.lease_token = ending.token AND ending.state IS NOT NULL
     RETURNING jobs.*, ending.state AS end_state, ending.outcome AS outcome, ending.error::jsonb AS end_error
 ), remembered AS (
     INSERT INTO jobs_ended ({KEPT}, state, error) SELECT {KEPT}, end_state, end_error FROM gone
@@ -102,13 +103,14 @@ SELECT id FROM gone
 """
 
 PUT_BACK = """
-WITH held AS (
-    SELECT id FROM jobs WHERE id = ANY(%s::uuid[]) ORDER BY id FOR UPDATE
-), given AS (
-    SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::float8[], %s::int[], %s::int[], %s::int[], %s::bool[],
-                         %s::bool[], %s::text[], %s::bool[], %s::text[], %s::text[])
+WITH given AS MATERIALIZED (
+    SELECT given.*
+    FROM unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::float8[], %s::int[], %s::int[], %s::int[], %s::bool[],
+                %s::bool[], %s::text[], %s::bool[], %s::text[], %s::text[])
         AS given(id, token, ran_by, delay, ran_attempt, attempt, crashes, snoozed, keep_memo, memo, keep_error, error,
                  outcome)
+    JOIN jobs ON jobs.id = given.id AND jobs.lease_token = given.token
+    ORDER BY jobs.id FOR UPDATE OF jobs
 ), back AS (
     UPDATE jobs SET state = 'ready', lease_token = NULL, worker = NULL, alone = false,
         -- A due time after its start was set while it ran: then it is due by that time.
@@ -118,7 +120,7 @@ WITH held AS (
         snoozes = jobs.snoozes + given.snoozed::int,
         memo = CASE WHEN given.keep_memo THEN jobs.memo ELSE given.memo::jsonb END,
         error = CASE WHEN given.keep_error THEN jobs.error ELSE given.error::jsonb END
-    FROM given JOIN held ON held.id = given.id
+    FROM given
     WHERE jobs.id = given.id AND jobs.lease_token = given.token
     RETURNING jobs.id, jobs.kind, jobs.max_attempts, jobs.started_at, given.ran_by, given.ran_attempt, given.outcome,
               given.error::jsonb AS error
@@ -168,10 +170,9 @@ class PostgresqlQueue:
 
     def end(self, tx: Transaction, endings: Sequence[Ending], returned: Sequence[PutBack] = ()) -> set[str]:
         """Lock, delete, remember and tell in one statement."""
-        [ids] = arrays([one[:1] for one in (*endings, *returned)])
-        return {row[0] for row in tx.sql(END, [ids, *arrays(endings)])}
+        rows = [*endings, *((one.id, one.token, None, None, None) for one in returned)]
+        return {row[0] for row in tx.sql(END, arrays(rows))}
 
     def put_back(self, tx: Transaction, returned: Sequence[PutBack]) -> set[str]:
         """Lock, update, remember and tell in one statement."""
-        ids, *columns = arrays(returned)
-        return {row[0] for row in tx.sql(PUT_BACK, [ids, ids, *columns])}
+        return {row[0] for row in tx.sql(PUT_BACK, arrays(returned))}
