@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from longtake_sandbox.calls import Endpoint, Exchange, json_response, read_address
+from longtake_sandbox.calls import Endpoint, Exchange, json_response
 from longtake_sandbox.files import answer_picture, refuse_picture
 
 if TYPE_CHECKING:
@@ -142,14 +143,11 @@ def _size(text: str) -> tuple[int, int] | None:
     return int(sides[1]), int(sides[2])
 
 
+_endpoint = partial(Endpoint, provider="bangumi", refuse=refuse, check=check_caller)
+_picture_endpoint = partial(Endpoint, provider="bangumi", refuse=refuse_picture)
 ENDPOINTS = (
-    Endpoint("GET", "/bangumi/calendar", "bangumi", "calendar", read_address, calendar, refuse, check_caller),
-    Endpoint("GET", "/bangumi/v0/subjects/{number}", "bangumi", "subject", read_address, subject, refuse, check_caller),
-    Endpoint(
-        "GET", "/bangumi-images/pic/cover/{size}/{file:.+}", "bangumi", "image", read_address, cover, refuse_picture
-    ),
-    Endpoint(
-        "GET", "/bangumi-images/r/{size}/pic/cover/l/{file:.+}", "bangumi", "image", read_address, reduced_cover,
-        refuse_picture,
-    ),
-)  # fmt: skip
+    _endpoint("GET", "/bangumi/calendar", "calendar", calendar),
+    _endpoint("GET", "/bangumi/v0/subjects/{number}", "subject", subject),
+    _picture_endpoint("GET", "/bangumi-images/pic/cover/{size}/{file:.+}", "image", cover),
+    _picture_endpoint("GET", "/bangumi-images/r/{size}/pic/cover/l/{file:.+}", "image", reduced_cover),
+)

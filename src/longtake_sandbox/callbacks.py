@@ -77,13 +77,12 @@ class Callbacks:
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
-        self._client = LoopbackClient()
         self.shapes: dict[str, Callable[[Sandbox, Task], dict[str, Any]]] = {}
 
     def plan(self, task: Task) -> None:
         """Send a callback when the task ends, if it has a callback URL and a finite duration."""
         if task.callback_url and not task.called_back and not math.isinf(task.seconds):
-            self._client.start(self._report_end(task))
+            self._sandbox.client.start(self._report_end(task))
 
     async def send(self, task: Task, kind: str) -> int:
         """Post a duplicate, forged, early or unknown_task callback now; return the receiver's status."""
@@ -98,10 +97,6 @@ class Callbacks:
             content.update(code=200, msg="success")
         key = None if kind == "forged" else self._sandbox.options.webhook_key
         return await self._post(task, content, kind, key=key)
-
-    async def close(self) -> None:
-        """Cancel all callbacks."""
-        await self._client.close()
 
     async def _report_end(self, task: Task) -> None:
         await self._wait_and_send(task)
@@ -144,7 +139,7 @@ class Callbacks:
             limit = aiohttp.ClientTimeout(total=CALLBACK_SECONDS)
             headers = {"Content-Type": "application/json", **self._signature(content, key)}
             try:
-                async with self._client.session.post(
+                async with self._sandbox.client.session.post(
                     task.callback_url, data=orjson.dumps(content), headers=headers, timeout=limit, allow_redirects=False
                 ) as response:
                     status = response.status
@@ -172,47 +167,33 @@ class BadReference(Exception):
     """A reference cannot be used. Its text becomes the task's failure message."""
 
 
-class References:
-    """Fetches references in the background. A task does not end before its references are fetched."""
+async def fetch_references(sandbox: Sandbox, task: Task, urls: list[str]) -> None:
+    """Fetch the references of a task, which does not end before."""
+    try:
+        task.references = tuple([await _fetch(sandbox, url) for url in urls])
+    except BadReference as bad:
+        task.ending, task.failure = "fail", str(bad)
+        sandbox.journal.write(task)
+    finally:
+        task.fetching = False
 
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
-        self._client = LoopbackClient()
 
-    def fetch(self, task: Task, urls: list[str]) -> None:
-        """Start to fetch the references of a task."""
-        task.fetching = True
-        self._client.start(self._fetch_all(task, urls))
-
-    async def close(self) -> None:
-        """Stop fetching."""
-        await self._client.close()
-
-    async def _fetch_all(self, task: Task, urls: list[str]) -> None:
-        try:
-            task.references = tuple([await self._fetch(url) for url in urls])
-        except BadReference as bad:
-            task.ending, task.failure = "fail", str(bad)
-            self._sandbox.journal.write(task)
-        finally:
-            task.fetching = False
-
-    async def _fetch(self, url: str) -> bytes:
-        if not is_loopback(url):
-            raise BadReference(f"Failed to fetch the image: {url} is not an address of this machine.")
-        limit = aiohttp.ClientTimeout(total=FETCH_SECONDS)
-        try:
-            async with self._client.session.get(url, timeout=limit, allow_redirects=False) as response:
-                if response.status != 200:  # noqa: PLR2004 - the only status with an image
-                    raise BadReference(f"Failed to fetch the image: status {response.status}.")
-                content = await response.content.read(LARGEST_BYTES + 1)
-                while not response.content.at_eof() and len(content) <= LARGEST_BYTES:
-                    content += await response.content.read(LARGEST_BYTES + 1 - len(content))
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise BadReference(f"Failed to fetch the image: {type(error).__name__}.") from error
-        if len(content) > LARGEST_BYTES:
-            raise BadReference("The image file is too large.")
-        try:
-            return await self._sandbox.studio.reduce(content)
-        except (OSError, ValueError) as error:
-            raise BadReference("Image format is not supported or the file is damaged.") from error
+async def _fetch(sandbox: Sandbox, url: str) -> bytes:
+    if not is_loopback(url):
+        raise BadReference(f"Failed to fetch the image: {url} is not an address of this machine.")
+    limit = aiohttp.ClientTimeout(total=FETCH_SECONDS)
+    try:
+        async with sandbox.client.session.get(url, timeout=limit, allow_redirects=False) as response:
+            if response.status != 200:  # noqa: PLR2004 - the only status with an image
+                raise BadReference(f"Failed to fetch the image: status {response.status}.")
+            content = await response.content.read(LARGEST_BYTES + 1)
+            while not response.content.at_eof() and len(content) <= LARGEST_BYTES:
+                content += await response.content.read(LARGEST_BYTES + 1 - len(content))
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise BadReference(f"Failed to fetch the image: {type(error).__name__}.") from error
+    if len(content) > LARGEST_BYTES:
+        raise BadReference("The image file is too large.")
+    try:
+        return await sandbox.studio.reduce(content)
+    except (OSError, ValueError) as error:
+        raise BadReference("Image format is not supported or the file is damaged.") from error

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
@@ -15,8 +16,6 @@ from longtake_sandbox.faults import answer_with_fault
 from longtake_sandbox.tasks import reference_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from longtake_sandbox.faults import Fault
     from longtake_sandbox.sandbox import Sandbox
     from longtake_sandbox.tasks import Task
@@ -75,9 +74,10 @@ class CallLog:
     def find(self, since: int = 0, path: str = "", query: str = "", **equal: str) -> list[Call]:
         """Return the calls after ``since`` that contain this path and query and have these field values."""
         wanted = {name: value for name, value in equal.items() if value}
+        after = takewhile(lambda call: call.sequence > since, reversed(self._calls))
         found = [
             call
-            for call in self._after(since)
+            for call in after
             if path in call.path
             and query in call.query
             and all(str(getattr(call, name)) == value for name, value in wanted.items())
@@ -94,15 +94,7 @@ class CallLog:
         """Forget all calls. Numbering continues."""
         self._calls.clear()
 
-    def _after(self, since: int) -> Iterator[Call]:
-        for call in reversed(self._calls):
-            if call.sequence <= since:
-                return
-            yield call
 
-
-#: Stands for a body that is not JSON.
-UNREADABLE = object()
 #: Query parameters that the log leaves out.
 KEYS_IN_QUERIES = {"key", "api_key"}
 
@@ -118,12 +110,14 @@ class Exchange:
     query: str = ""
     #: None for a callback, which the sandbox sends itself.
     incoming: web.Request | None = None
-    body: Any = None
+    #: The posted JSON object; None for any other body.
+    body: dict[str, Any] | None = None
     task: str = ""
     reference: str = ""
     model: str = ""
     prompt: str = ""
-    #: An earlier query or callback has reported the task's end.
+    #: The known task that the call is about, and whether an earlier query or callback has reported its end.
+    subject: Task | None = None
     told_end: bool = False
     fault: Fault | None = None
 
@@ -134,25 +128,35 @@ class Exchange:
             raise ValueError("A callback has no incoming request.")
         return self.incoming
 
-    def about(self, task: Task) -> None:
-        """Note the task that the call is about."""
-        self.provider, self.task, self.model, self.prompt = task.provider, task.id, task.model, task.prompt
-        self.reference = reference_of(task.callback_url)
-        self.told_end = task.told_end
+    def about(self, task: Task | None) -> None:
+        """Note the task that the call is about, if it is known."""
+        if task is not None:
+            self.provider, self.task, self.model, self.prompt = task.provider, task.id, task.model, task.prompt
+            self.reference = reference_of(task.callback_url)
+            self.subject, self.told_end = task, task.told_end
+
+    @property
+    def fault_value(self) -> str:
+        """Return the value that the call's fault names, or an empty string."""
+        return self.fault.value if self.fault else ""
 
     def has_fault(self, kind: str) -> bool:
         """Return whether a fault of this kind was chosen for the call."""
         return self.fault is not None and self.fault.kind == kind
 
 
-class BadRequest(Exception):
-    """The request is refused with status 400. The exception's text is the message."""
+class Refused(Exception):
+    """The request is refused. The arguments are an HTTP status, the provider's code, and a message."""
 
 
 class Refuse(Protocol):
     """Builds an error response in a provider's shape."""
 
     def __call__(self, status: int, code: int, message: str, fault: Fault | None = None) -> web.Response: ...
+
+
+def read_nothing(_sandbox: Sandbox, _exchange: Exchange) -> None:
+    """Read nothing: the path and query say all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,20 +168,13 @@ class Endpoint:
 
     method: str
     path: str
-    provider: str
     route: str
-    read: Callable[[Sandbox, Exchange], None]
     answer: Callable[[Sandbox, Exchange], Awaitable[web.StreamResponse]]
+    read: Callable[[Sandbox, Exchange], None] = read_nothing
+    _: KW_ONLY
+    provider: str
     refuse: Refuse
     check: Callable[[Sandbox, Exchange], web.Response | None] | None = None
-
-    def handler(self, sandbox: Sandbox) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-        """Return the request handler for aiohttp."""
-
-        async def handle(request: web.Request) -> web.StreamResponse:
-            return await self._handle(sandbox, request)
-
-        return handle
 
     async def reply(self, sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
         """Answer a caller that passes the check; refuse any other."""
@@ -185,15 +182,16 @@ class Endpoint:
             return refusal
         try:
             return await self.answer(sandbox, exchange)
-        except BadRequest as bad:
-            return self.refuse(400, 400, str(bad))
+        except Refused as refused:
+            return self.refuse(*refused.args)
 
-    async def _handle(self, sandbox: Sandbox, request: web.Request) -> web.StreamResponse:
+    async def handle(self, sandbox: Sandbox, request: web.Request) -> web.StreamResponse:
+        """Log a call, choose its fault and answer it."""
         query = _query(request) if request.query_string else ""
         call = sandbox.calls.arrived(self.provider, self.route, request.method, request.path, query)
         exchange = Exchange(self.provider, self.route, request.path, query, request)
         if request.body_exists:
-            exchange.body = _json(await request.read())
+            exchange.body = _json_object(await request.read())
         self.read(sandbox, exchange)
         call.provider, call.task, call.reference = exchange.provider, exchange.task, exchange.reference
         call.model, call.prompt = exchange.model, exchange.prompt
@@ -210,10 +208,6 @@ class Endpoint:
         return response
 
 
-def read_address(_sandbox: Sandbox, _exchange: Exchange) -> None:
-    """Read nothing: the path and query say all."""
-
-
 def json_response(content: Any, status: int = 200) -> web.Response:
     """Return a JSON response."""
     return web.Response(body=orjson.dumps(content), status=status, content_type="application/json")
@@ -223,8 +217,9 @@ def _query(request: web.Request) -> str:
     return "&".join(f"{name}={value}" for name, value in request.query.items() if name.lower() not in KEYS_IN_QUERIES)
 
 
-def _json(content: bytes) -> Any:
+def _json_object(content: bytes) -> dict[str, Any] | None:
     try:
-        return orjson.loads(content)
+        posted = orjson.loads(content)
     except orjson.JSONDecodeError:
-        return UNREADABLE
+        return None
+    return posted if isinstance(posted, dict) else None

@@ -135,7 +135,9 @@ def _range(request: web.Request) -> slice | None:
         return None
 
 
-ENDPOINTS = (Endpoint("GET", "/files/{token}/{name}", "files", "file", read_file_call, answer_file, refuse_file),)
+ENDPOINTS = (
+    Endpoint("GET", "/files/{token}/{name}", "file", answer_file, read_file_call, provider="files", refuse=refuse_file),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from longtake_sandbox.calls import UNREADABLE, BadRequest, Endpoint, Exchange, json_response
+from longtake_sandbox.calls import Endpoint, Exchange, Refused, json_response
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from longtake_sandbox.faults import Fault
     from longtake_sandbox.sandbox import Sandbox
     from longtake_sandbox.tasks import Task
@@ -30,20 +33,24 @@ STATUSES = {
 }  # fmt: skip
 
 
-def refuse(status: int, code: int, message: str, fault: Fault | None = None) -> web.Response:
+def refuse(
+    status: int, code: int, message: str, fault: Fault | None = None, details: Iterable[dict[str, Any]] = ()
+) -> web.Response:
     """Return Gemini's error object. A fault may add how long to wait and which quota is used up."""
     # Gemini has no codes inside a 200.
     status = status if status >= FIRST_ERROR else code
-    details = _details(fault) if fault else []
-    return error_response(status, message, details)
-
-
-def error_response(status: int, message: str, details: list[dict[str, Any]]) -> web.Response:
-    """Return an error object."""
     error: dict[str, Any] = {"code": status, "message": message, "status": STATUSES.get(status, "UNKNOWN")}
-    if details:
-        error["details"] = details
+    if all_details := [*details, *_details(fault)]:
+        error["details"] = all_details
     return json_response({"error": error}, status)
+
+
+def _details(fault: Fault | None) -> Iterator[dict[str, Any]]:
+    if fault and fault.quota_id:
+        violation = {"quotaMetric": f"{SERVICE}/generate_requests", "quotaId": fault.quota_id}
+        yield {"@type": f"{TYPES}.QuotaFailure", "violations": [violation]}
+    if fault and fault.retry_delay:
+        yield {"@type": f"{TYPES}.RetryInfo", "retryDelay": fault.retry_delay}
 
 
 def check_caller(sandbox: Sandbox, exchange: Exchange) -> web.Response | None:
@@ -56,13 +63,20 @@ def check_caller(sandbox: Sandbox, exchange: Exchange) -> web.Response | None:
         "@type": f"{TYPES}.ErrorInfo", "reason": "API_KEY_INVALID", "domain": "googleapis.com",
         "metadata": {"service": SERVICE},
     }  # fmt: skip
-    return error_response(400, "API key not valid. Please pass a valid API key.", [info])
+    return refuse(400, 400, "API key not valid. Please pass a valid API key.", details=[info])
 
 
-def body_of(exchange: Exchange) -> dict[str, Any]:
-    """Return the posted JSON object; an empty one if the body is anything else."""
-    content = exchange.body
-    return content if content is not UNREADABLE and isinstance(content, dict) else {}
+def invalid(message: str) -> Refused:
+    """Return the refusal of an invalid request."""
+    return Refused(400, 400, message)
+
+
+def check_model(exchange: Exchange, known: tuple[str, ...], method: str) -> None:
+    """Refuse a call of a model that does not exist or has no such method."""
+    if exchange.model not in known:
+        name = f"models/{exchange.model}"
+        message = f"{name} is not found for API version v1beta, or is not supported for {method}."
+        raise Refused(404, 404, message)
 
 
 def either(content: Any, camel: str, snake: str) -> Any:
@@ -71,25 +85,15 @@ def either(content: Any, camel: str, snake: str) -> Any:
 
 
 async def small_picture(sandbox: Sandbox, encoded: Any) -> bytes:
-    """Decode an inline image and return it reduced; raise BadRequest if it is not an image."""
+    """Decode an inline image and return it reduced; refuse anything else."""
     try:
         content = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError, TypeError) as error:
-        raise BadRequest("Invalid value at 'data' (TYPE_BYTES), Base64 decoding failed.") from error
+        raise invalid("Invalid value at 'data' (TYPE_BYTES), Base64 decoding failed.") from error
     try:
         return await sandbox.studio.reduce(content)
     except (OSError, ValueError) as error:
-        raise BadRequest("Unable to process input image. Please retry or report the problem.") from error
-
-
-def _details(fault: Fault) -> list[dict[str, Any]]:
-    details: list[dict[str, Any]] = []
-    if fault.quota_id:
-        violation = {"quotaMetric": f"{SERVICE}/generate_requests", "quotaId": fault.quota_id}
-        details.append({"@type": f"{TYPES}.QuotaFailure", "violations": [violation]})
-    if fault.retry_delay:
-        details.append({"@type": f"{TYPES}.RetryInfo", "retryDelay": fault.retry_delay})
-    return details
+        raise invalid("Unable to process input image. Please retry or report the problem.") from error
 
 
 FAMILY = "gemini"
@@ -103,17 +107,13 @@ LOOK_SECONDS = 0.1
 def read_generate(_sandbox: Sandbox, exchange: Exchange) -> None:
     """Note model and prompt of a submit."""
     exchange.model = exchange.request.match_info["model"]
-    texts = [part["text"] for part in _parts(body_of(exchange)) if isinstance(part.get("text"), str)]
+    texts = [part["text"] for part in _parts(exchange.body) if isinstance(part.get("text"), str)]
     exchange.prompt = " ".join(texts)
 
 
 async def generate(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """Draw an image and answer with it."""
-    if exchange.model not in MODELS:
-        message = (
-            f"models/{exchange.model} is not found for API version v1beta, or is not supported for generateContent."
-        )
-        return error_response(404, message, [])
+    check_model(exchange, MODELS, "generateContent")
     param, references = await _read_parameters(sandbox, exchange)
     task = sandbox.submit(exchange, FAMILY, "image", prefix="generate-", param=param, references=references)
     while not task.ended(sandbox.now()) and not _is_abandoned(sandbox, exchange, task):  # noqa: ASYNC110 - an end is a time
@@ -123,30 +123,27 @@ async def generate(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
 
 
 async def _read_parameters(sandbox: Sandbox, exchange: Exchange) -> tuple[dict[str, Any], tuple[bytes, ...]]:
-    """Return the parameters and references of the drawing, or raise BadRequest."""
-    content = body_of(exchange)
+    """Return the parameters and references of the drawing."""
     if not exchange.prompt.strip():
-        raise BadRequest("* GenerateContentRequest.contents: contents is not specified")
-    config = either(content, "generationConfig", "generation_config") or {}
+        raise invalid("* GenerateContentRequest.contents: contents is not specified")
+    config = either(exchange.body, "generationConfig", "generation_config") or {}
     image = either(config, "imageConfig", "image_config") or {}
-    ratio = either(image, "aspectRatio", "aspect_ratio")
-    if ratio is not None and ratio not in RATIOS:
-        raise BadRequest(f"Invalid value at 'generation_config.image_config.aspect_ratio': {ratio!r}")
-    size = either(image, "imageSize", "image_size")
-    if size is not None and size not in SIZES:
-        raise BadRequest(f"Invalid value at 'generation_config.image_config.image_size': {size!r}")
-    inline = [either(part, "inlineData", "inline_data") for part in _parts(content)]
+    ratio, size = either(image, "aspectRatio", "aspect_ratio"), either(image, "imageSize", "image_size")
+    for name, value, known in (("aspect_ratio", ratio, RATIOS), ("image_size", size, SIZES)):
+        if value is not None and value not in known:
+            raise invalid(f"Invalid value at 'generation_config.image_config.{name}': {value!r}")
+    inline = [either(part, "inlineData", "inline_data") for part in _parts(exchange.body)]
     references = [await small_picture(sandbox, one.get("data")) for one in inline if isinstance(one, dict)]
     modalities = either(config, "responseModalities", "response_modalities") or ["TEXT", "IMAGE"]
     if not isinstance(modalities, list):
-        raise BadRequest("Invalid value at 'generation_config.response_modalities'")
+        raise invalid("Invalid value at 'generation_config.response_modalities'")
     wants_image = "IMAGE" in [str(one).upper() for one in modalities]
     return {"aspectRatio": ratio or "1:1", "imageSize": size, "image": wants_image}, tuple(references)
 
 
 async def _answer(sandbox: Sandbox, task: Task) -> web.Response:
     if task.ending == "fail":
-        return error_response(500, "An internal error has occurred. Please retry.", [])
+        raise Refused(500, 500, "An internal error has occurred. Please retry.")
     if task.ending == "blocked":
         return json_response({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, **_rest(task)})
     if task.ending == "safety":
@@ -172,8 +169,8 @@ def _rest(task: Task) -> dict[str, Any]:
     return {"usageMetadata": usage, "modelVersion": task.model, "responseId": task.id.removeprefix("generate-")}
 
 
-def _parts(content: dict[str, Any]) -> list[dict[str, Any]]:
-    contents = content.get("contents")
+def _parts(content: dict[str, Any] | None) -> list[dict[str, Any]]:
+    contents = (content or {}).get("contents")
     found: list[dict[str, Any]] = []
     for one in contents if isinstance(contents, list) else []:
         parts = one.get("parts") if isinstance(one, dict) else None
@@ -203,16 +200,12 @@ INTERNAL = 13
 def read_predict(_sandbox: Sandbox, exchange: Exchange) -> None:
     """Note model and prompt of a submit."""
     exchange.model = exchange.request.match_info["model"]
-    exchange.prompt = str(_instance(body_of(exchange)).get("prompt", ""))
+    exchange.prompt = str(_instance(exchange.body).get("prompt", ""))
 
 
 async def predict(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """Accept a clip and answer with the name of its operation."""
-    if exchange.model not in VEO_MODELS:
-        message = (
-            f"models/{exchange.model} is not found for API version v1beta, or is not supported for predictLongRunning."
-        )
-        return error_response(404, message, [])
+    check_model(exchange, VEO_MODELS, "predictLongRunning")
     param, references = await _read_veo_parameters(sandbox, exchange)
     prefix = f"models/{exchange.model}/operations/"
     task = sandbox.submit(exchange, VEO_FAMILY, "video", prefix=prefix, param=param, references=references)
@@ -223,15 +216,14 @@ def read_operation(sandbox: Sandbox, exchange: Exchange) -> None:
     """Note the task of a query."""
     parts = exchange.request.match_info
     exchange.task = f"models/{parts['model']}/operations/{parts['operation']}"
-    if task := sandbox.tasks.get(exchange.task, VEO_FAMILY):
-        exchange.about(task)
+    exchange.about(sandbox.tasks.get(exchange.task, VEO_FAMILY))
 
 
 async def operation(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """Answer with the operation. While it runs it has no ``done`` field."""
-    task = sandbox.tasks.get(exchange.task, VEO_FAMILY)
+    task = exchange.subject
     if task is None:
-        return error_response(404, f"Operation {exchange.task} not found.", [])
+        raise Refused(404, 404, f"Operation {exchange.task} not found.")
     if not task.ended(sandbox.now()) or exchange.has_fault("backwards") or exchange.has_fault("running"):
         return json_response({"name": task.id})
     task.told_end = True
@@ -242,15 +234,14 @@ def read_download(sandbox: Sandbox, exchange: Exchange) -> None:
     """Note the task whose clip is requested."""
     file = exchange.request.match_info["file"]
     for model in VEO_MODELS:
-        if task := sandbox.tasks.get(f"models/{model}/operations/{file}", VEO_FAMILY):
-            exchange.about(task)
+        exchange.about(sandbox.tasks.get(f"models/{model}/operations/{file}", VEO_FAMILY))
 
 
 async def download(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """Redirect a caller with a valid key to the file."""
-    task = sandbox.tasks.get(exchange.task, VEO_FAMILY) if exchange.task else None
+    task = exchange.subject
     if task is None or not task.ended(sandbox.now()) or sandbox.now() > task.ends_at + CLIP_SECONDS:
-        return error_response(404, "Requested entity was not found.", [])
+        raise Refused(404, 404, "Requested entity was not found.")
     return web.Response(status=302, headers={"Location": sandbox.files.current(sandbox, task)})
 
 
@@ -272,16 +263,15 @@ def _end(sandbox: Sandbox, task: Task) -> dict[str, Any]:
 
 
 async def _read_veo_parameters(sandbox: Sandbox, exchange: Exchange) -> tuple[dict[str, Any], tuple[bytes, ...]]:
-    content = body_of(exchange)
     if not exchange.prompt.strip():
-        raise BadRequest("The prompt is required: instances[0].prompt is empty.")
-    param = content.get("parameters") or {}
+        raise invalid("The prompt is required: instances[0].prompt is empty.")
+    param = (exchange.body or {}).get("parameters") or {}
     if not isinstance(param, dict):
-        raise BadRequest("Invalid value at 'parameters'.")
+        raise invalid("Invalid value at 'parameters'.")
     for name, values in VEO_CHOICES.items():
         if name in param and param[name] not in values:
-            raise BadRequest(f"Unsupported value for `{name}`: {param[name]!r}")
-    image = _instance(content).get("image")
+            raise invalid(f"Unsupported value for `{name}`: {param[name]!r}")
+    image = _instance(exchange.body).get("image")
     if not isinstance(image, dict):
         return param, ()
     inline = either(image, "inlineData", "inline_data") or image
@@ -289,21 +279,18 @@ async def _read_veo_parameters(sandbox: Sandbox, exchange: Exchange) -> tuple[di
     return param, (await small_picture(sandbox, encoded),)
 
 
-def _instance(content: dict[str, Any]) -> dict[str, Any]:
-    instances = content.get("instances")
+def _instance(content: dict[str, Any] | None) -> dict[str, Any]:
+    instances = (content or {}).get("instances")
     first = instances[0] if isinstance(instances, list) and instances else {}
     return first if isinstance(first, dict) else {}
 
 
 _BASE = "/gemini/v1beta"
 _MODEL = f"{_BASE}/models/{{model}}"
+_endpoint = partial(Endpoint, provider="gemini", refuse=refuse, check=check_caller)
 ENDPOINTS = (
-    Endpoint("POST", f"{_MODEL}:generateContent", "gemini", "submit", read_generate, generate, refuse, check_caller),
-    Endpoint("POST", f"{_MODEL}:predictLongRunning", "gemini", "submit", read_predict, predict, refuse, check_caller),
-    Endpoint(
-        "GET", f"{_MODEL}/operations/{{operation}}", "gemini", "query", read_operation, operation, refuse, check_caller
-    ),
-    Endpoint(
-        "GET", f"{_BASE}/files/{{file}}:download", "gemini", "link", read_download, download, refuse, check_caller
-    ),
+    _endpoint("POST", f"{_MODEL}:generateContent", "submit", generate, read_generate),
+    _endpoint("POST", f"{_MODEL}:predictLongRunning", "submit", predict, read_predict),
+    _endpoint("GET", f"{_MODEL}/operations/{{operation}}", "query", operation, read_operation),
+    _endpoint("GET", f"{_BASE}/files/{{file}}:download", "link", download, read_download),
 )

@@ -6,14 +6,15 @@ of a state.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from longtake_sandbox.calls import UNREADABLE, Endpoint, Exchange, json_response
-from longtake_sandbox.tasks import Task, reference_of
+from longtake_sandbox.calls import Endpoint, Exchange, Refused, json_response
+from longtake_sandbox.tasks import ENDED, Task, reference_of
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 FAMILY = "jobs"
 DOWNLOAD_LINK_SECONDS = 20 * 60.0
 FLAGGED = "Your prompt was flagged by Website as violating content policies."
+NOT_JSON = "The request body is not valid JSON."
 BROKEN = "Internal Error, Please try again later."
 PROMPT_LONGEST = 20_000
 IMAGE_RATIOS = ("1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9", "auto")
@@ -47,19 +49,11 @@ def check_caller(sandbox: Sandbox, exchange: Exchange) -> web.Response | None:
     key = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
     if not sandbox.accepts_key(key):
         return refuse(200, 401, "You do not have access permissions")
-    if exchange.route == "submit":
-        admitted = sandbox.submits.admit(key, sandbox.options.submit_limit, sandbox.now())
-    else:
-        admitted = sandbox.queries.admit(key, sandbox.options.query_limit, sandbox.now())
-    if not admitted:
+    options = sandbox.options
+    name, limit = ("submit", options.submit_limit) if exchange.route == "submit" else ("query", options.query_limit)
+    if not sandbox.limiter.admit(f"{name} {key}", limit, sandbox.now()):
         return refuse(429, 429, "Your call frequency is too high. Please try again later.")
     return None
-
-
-def body_of(exchange: Exchange) -> dict[str, Any] | None:
-    """Return the posted JSON object; None if the body is anything else."""
-    content = exchange.body
-    return content if content is not UNREADABLE and isinstance(content, dict) else None
 
 
 def milliseconds(seconds: float) -> int:
@@ -67,31 +61,35 @@ def milliseconds(seconds: float) -> int:
     return int(seconds * 1000)
 
 
-def check_urls(name: str, value: Any, least: int, most: int) -> str:
-    """Return what is wrong with a list of image URLs, or an empty string."""
-    if value is None:
-        value = []
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        return f"{name} must be an array of strings"
-    if not least <= len(value) <= most:
-        return f"{name} must have {least} to {most} items"
-    if not all(one.startswith(("http://", "https://")) for one in value):
-        return f"{name} file type not supported or not an address"
-    return ""
-
-
 def read_task_id(sandbox: Sandbox, exchange: Exchange, *, family: str) -> None:
     """Note the task that a query names."""
     exchange.task = exchange.request.query.get("taskId", "")
-    if task := sandbox.tasks.get(exchange.task, family):
-        exchange.about(task)
+    exchange.about(sandbox.tasks.get(exchange.task, family))
 
 
-def find_task(sandbox: Sandbox, exchange: Exchange, family: str) -> Task | web.Response:
-    """Return the task of a query, or the refusal to answer with."""
+def named_task(exchange: Exchange) -> Task:
+    """Return the task that a query names."""
     if not exchange.task:
-        return refuse(200, 422, "taskId is required")
-    return sandbox.tasks.get(exchange.task, family) or refuse(200, 404, "The task does not exist.")
+        raise Refused(200, 422, "taskId is required")
+    if exchange.subject is None:
+        raise Refused(200, 404, "The task does not exist.")
+    return exchange.subject
+
+
+def state_to_report(sandbox: Sandbox, exchange: Exchange, task: Task) -> str:
+    """Return the state to answer a query with, or an empty string if a fault asks for an undocumented one."""
+    if exchange.has_fault("backwards") or exchange.has_fault("running"):
+        return "generating"
+    if exchange.has_fault("unknown_state"):
+        return ""
+    state = task.state(sandbox.now())
+    task.told_end = task.told_end or state in ENDED
+    return state
+
+
+def result_urls(sandbox: Sandbox, task: Task) -> list[str]:
+    """Return the URLs of a task's results."""
+    return [] if task.ending == "empty" else [sandbox.files.current(sandbox, task)]
 
 
 def end_of(ending: str, failure: str) -> tuple[str, str]:
@@ -110,25 +108,29 @@ class Model:
     image_field: str = ""
     images_least: int = 0
     images_most: int = 0
+    prompt_longest: float = PROMPT_LONGEST
+    wrong_choice: str = "{} is not within the range of allowed options"
 
-    def image_urls(self, given: dict[str, Any]) -> list[str]:
-        """Return the URLs of reference images."""
-        return list(given.get(self.image_field) or []) if self.image_field else []
-
-    def check(self, given: dict[str, Any]) -> str:
-        """Return what is wrong with an input, or an empty string."""
+    def check(self, given: dict[str, Any]) -> list[str]:
+        """Refuse an invalid input; return the URLs of the reference images of a valid one."""
         prompt = given.get("prompt")
         if not isinstance(prompt, str) or not prompt.strip():
-            return "prompt is required"
-        if len(prompt) > PROMPT_LONGEST:
-            return f"The text length cannot exceed {PROMPT_LONGEST} characters"
+            raise Refused(200, 422, "prompt is required")
+        if len(prompt) > self.prompt_longest:
+            raise Refused(200, 422, f"The text length cannot exceed {self.prompt_longest} characters")
         for name, values in self.choices.items():
             # The type counts as well: duration is "5", not 5.
             if name in given and given[name] not in values:
-                return f"{name} is not within the range of allowed options"
-        if not self.image_field:
-            return ""
-        return check_urls(self.image_field, given.get(self.image_field), self.images_least, self.images_most)
+                raise Refused(200, 422, self.wrong_choice.format(name))
+        value = given.get(self.image_field) if self.image_field else None
+        urls = [] if value is None else value
+        if not isinstance(urls, list) or not all(isinstance(url, str) for url in urls):
+            raise Refused(200, 422, f"{self.image_field} must be an array of strings")
+        if not self.images_least <= len(urls) <= self.images_most:
+            raise Refused(200, 422, f"{self.image_field} must have {self.images_least} to {self.images_most} items")
+        if not all(url.startswith(("http://", "https://")) for url in urls):
+            raise Refused(200, 422, f"{self.image_field} file type not supported or not an address")
+        return urls
 
 
 def _seconds(first: int, last: int) -> tuple[str, ...]:
@@ -154,45 +156,54 @@ MODELS = {
 
 def read_create(_sandbox: Sandbox, exchange: Exchange) -> None:
     """Note model, prompt and reference of a submit."""
-    content = body_of(exchange) or {}
-    given = content.get("input")
-    exchange.model = str(content.get("model", ""))
+    content = exchange.body or {}
+    _note(exchange, content.get("model", ""), content.get("input"))
+
+
+def _note(exchange: Exchange, model: Any, given: Any) -> None:
+    exchange.model = str(model)
     exchange.prompt = str(given.get("prompt", "")) if isinstance(given, dict) else ""
-    exchange.reference = reference_of(str(content.get("callBackUrl") or ""))
+    exchange.reference = reference_of(callback_url(exchange))
+
+
+def callback_url(exchange: Exchange) -> str:
+    """Return the address to call when the task has ended, or an empty string."""
+    return str((exchange.body or {}).get("callBackUrl") or "")
 
 
 async def create(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """Accept a task."""
-    content = body_of(exchange)
-    if content is None:
-        return refuse(200, 422, "The request body is not valid JSON.")
+    if exchange.body is None:
+        raise Refused(200, 422, NOT_JSON)
     model = MODELS.get(exchange.model)
     if model is None:
-        return refuse(200, 422, "The model name you specified is not supported. Please verify the model name.")
-    given = content.get("input")
+        raise Refused(200, 422, "The model name you specified is not supported. Please verify the model name.")
+    given = exchange.body.get("input")
     if not isinstance(given, dict):
-        return refuse(200, 422, "input cannot be null")
-    if wrong := model.check(given):
-        return refuse(200, 422, wrong)
-    callback_url = str(content.get("callBackUrl") or "")
+        raise Refused(200, 422, "input cannot be null")
+    return accept(sandbox, exchange, FAMILY, model, given)
+
+
+def accept(
+    sandbox: Sandbox, exchange: Exchange, family: str, model: Model, given: dict[str, Any], prefix: str = ""
+) -> web.Response:
+    """Check the input and answer with the id of a new task."""
     task = sandbox.submit(
-        exchange, FAMILY, model.kind, param=given, callback_url=callback_url, image_urls=model.image_urls(given)
+        exchange,
+        family,
+        model.kind,
+        prefix=prefix,
+        param=given,
+        callback_url=callback_url(exchange),
+        image_urls=model.check(given),
     )
     return success({"taskId": task.id})
 
 
 async def record_info(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """Answer a query with the task's record."""
-    task = find_task(sandbox, exchange, FAMILY)
-    if not isinstance(task, Task):
-        return task
-    state = task.state(sandbox.now())
-    if exchange.has_fault("backwards") or exchange.has_fault("running"):
-        state = "generating"
-    elif exchange.fault and exchange.fault.kind == "unknown_state":
-        state = exchange.fault.value or "pondering"
-    else:
-        task.told_end = task.told_end or state in {"success", "fail"}
+    task = named_task(exchange)
+    state = state_to_report(sandbox, exchange, task) or exchange.fault_value or "pondering"
     return success(record(sandbox, task, state))
 
 
@@ -212,11 +223,10 @@ def record(sandbox: Sandbox, task: Task, state: str) -> dict[str, Any]:
         "updateTime": milliseconds(min(sandbox.now(), task.ends_at)),
     }
     if state == "success":
-        urls = [] if task.ending == "empty" else [sandbox.files.current(sandbox, task)]
-        content["resultJson"] = orjson.dumps({"resultUrls": urls}).decode()
+        content["resultJson"] = orjson.dumps({"resultUrls": result_urls(sandbox, task)}).decode()
     elif state == "fail":
         content["failCode"], content["failMsg"] = end_of(task.ending, task.failure)
-    if state in {"success", "fail"}:
+    if state in ENDED:
         content["costTime"] = milliseconds(task.seconds)
         content["completeTime"] = milliseconds(task.ends_at)
     return content
@@ -232,17 +242,16 @@ def callback(sandbox: Sandbox, task: Task) -> dict[str, Any]:
 
 def read_download_url(sandbox: Sandbox, exchange: Exchange) -> None:
     """Note the task whose file is named."""
-    url = (body_of(exchange) or {}).get("url")
+    url = (exchange.body or {}).get("url")
     if isinstance(url, str) and (shared := sandbox.files.find(url)):
         exchange.about(shared.task)
 
 
 async def download_url(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """Answer with a URL that works for 20 minutes."""
-    task = sandbox.tasks.get(exchange.task) if exchange.task else None
-    if task is None:
-        return refuse(200, 422, "The address is not of a file that was generated here.")
-    return success(sandbox.files.share(sandbox, task, DOWNLOAD_LINK_SECONDS))
+    if exchange.subject is None:
+        raise Refused(200, 422, "The address is not of a file that was generated here.")
+    return success(sandbox.files.share(sandbox, exchange.subject, DOWNLOAD_LINK_SECONDS))
 
 
 VEO_FAMILY = "veo"
@@ -255,54 +264,34 @@ VEO_CHOICES: dict[str, tuple[Any, ...]] = {
     "duration": (4, 6, 8),
     "generationType": ("TEXT_2_VIDEO", "FIRST_AND_LAST_FRAMES_2_VIDEO", "REFERENCE_2_VIDEO"),
 }
-VEO_IMAGES_MOST = 3
+VEO = Model("video", VEO_CHOICES, "imageUrls", 0, 3, prompt_longest=math.inf, wrong_choice="Invalid {}")
 
 
 def read_veo(_sandbox: Sandbox, exchange: Exchange) -> None:
     """Note model, prompt and reference of a submit."""
-    content = body_of(exchange) or {}
-    exchange.model = str(content.get("model", "veo3_fast"))
-    exchange.prompt = str(content.get("prompt", ""))
-    exchange.reference = reference_of(str(content.get("callBackUrl") or ""))
+    content = exchange.body or {}
+    _note(exchange, content.get("model", "veo3_fast"), content)
 
 
 async def create_veo(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """Accept a clip."""
-    content = body_of(exchange)
-    if content is None:
-        return refuse(200, 422, "The request body is not valid JSON.")
-    if wrong := _check_veo(content):
-        return refuse(200, 422, wrong)
-    task = sandbox.submit(
-        exchange,
-        VEO_FAMILY,
-        "video",
-        prefix="veo_task_",
-        param=content,
-        callback_url=str(content.get("callBackUrl") or ""),
-        image_urls=list(content.get("imageUrls") or []),
-    )
-    return success({"taskId": task.id})
+    if exchange.body is None:
+        raise Refused(200, 422, NOT_JSON)
+    return accept(sandbox, exchange, VEO_FAMILY, VEO, exchange.body, prefix="veo_task_")
 
 
 async def veo_record_info(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """Answer a query with the clip's record."""
-    task = find_task(sandbox, exchange, VEO_FAMILY)
-    if not isinstance(task, Task):
-        return task
-    flag = flag_of(task, sandbox.now())
-    if exchange.has_fault("backwards") or exchange.has_fault("running"):
-        flag = RUNNING
-    elif exchange.fault and exchange.fault.kind == "unknown_state":
-        flag = int(exchange.fault.value) if exchange.fault.value.isdecimal() else UNKNOWN
+    task = named_task(exchange)
+    if state := state_to_report(sandbox, exchange, task):
+        flag = flag_of(task, state)
     else:
-        task.told_end = task.told_end or flag != RUNNING
+        flag = int(exchange.fault_value) if exchange.fault_value.isdecimal() else UNKNOWN
     return success(veo_record(sandbox, task, flag))
 
 
-def flag_of(task: Task, now: float) -> int:
+def flag_of(task: Task, state: str) -> int:
     """Return the successFlag: 0 while the task runs, 1 when it is done, 2 or 3 when it has failed."""
-    state = task.state(now)
     if state == "success":
         return DONE
     if state == "fail":
@@ -335,7 +324,7 @@ def veo_record(sandbox: Sandbox, task: Task, flag: int) -> dict[str, Any]:
 
 def veo_callback(sandbox: Sandbox, task: Task) -> dict[str, Any]:
     """Return the body of a callback."""
-    if flag_of(task, sandbox.now()) in {FAILED, BLOCKED}:
+    if task.state(sandbox.now()) == "fail":
         code, message = end_of(task.ending, task.failure)
         return {"code": int(code), "msg": message, "data": {"taskId": task.id, "fallbackFlag": False}}
     info = _results(sandbox, task) if task.ended(sandbox.now()) else {}
@@ -344,28 +333,17 @@ def veo_callback(sandbox: Sandbox, task: Task) -> dict[str, Any]:
 
 
 def _results(sandbox: Sandbox, task: Task) -> dict[str, Any]:
-    urls = [] if task.ending == "empty" else [sandbox.files.current(sandbox, task)]
-    return {"resultUrls": urls, "originUrls": [], "resolution": str(task.param.get("resolution", "720p"))}
-
-
-def _check_veo(content: dict[str, Any]) -> str:
-    prompt = content.get("prompt")
-    if not isinstance(prompt, str) or not prompt.strip():
-        return "prompt is required"
-    for name, values in VEO_CHOICES.items():
-        if name in content and content[name] not in values:
-            return f"Invalid {name}"
-    return check_urls("imageUrls", content.get("imageUrls"), 0, VEO_IMAGES_MOST)
+    resolution = str(task.param.get("resolution", "720p"))
+    return {"resultUrls": result_urls(sandbox, task), "originUrls": [], "resolution": resolution}
 
 
 _read_job = partial(read_task_id, family=FAMILY)
-_read_veo = partial(read_task_id, family=VEO_FAMILY)
+_read_clip = partial(read_task_id, family=VEO_FAMILY)
+_endpoint = partial(Endpoint, provider="kie", refuse=refuse, check=check_caller)
 ENDPOINTS = (
-    Endpoint("POST", "/kie/api/v1/jobs/createTask", "kie", "submit", read_create, create, refuse, check_caller),
-    Endpoint("GET", "/kie/api/v1/jobs/recordInfo", "kie", "query", _read_job, record_info, refuse, check_caller),
-    Endpoint(
-        "POST", "/kie/api/v1/common/download-url", "kie", "link", read_download_url, download_url, refuse, check_caller
-    ),
-    Endpoint("POST", "/kie/api/v1/veo/generate", "kie", "submit", read_veo, create_veo, refuse, check_caller),
-    Endpoint("GET", "/kie/api/v1/veo/record-info", "kie", "query", _read_veo, veo_record_info, refuse, check_caller),
+    _endpoint("POST", "/kie/api/v1/jobs/createTask", "submit", create, read_create),
+    _endpoint("GET", "/kie/api/v1/jobs/recordInfo", "query", record_info, _read_job),
+    _endpoint("POST", "/kie/api/v1/common/download-url", "link", download_url, read_download_url),
+    _endpoint("POST", "/kie/api/v1/veo/generate", "submit", create_veo, read_veo),
+    _endpoint("GET", "/kie/api/v1/veo/record-info", "query", veo_record_info, _read_clip),
 )

@@ -9,7 +9,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from longtake_sandbox.callbacks import Callbacks, References
+from longtake_sandbox.callbacks import Callbacks, LoopbackClient, fetch_references
 from longtake_sandbox.calls import CallLog
 from longtake_sandbox.faults import Faults
 from longtake_sandbox.files import Covers, Files, Studio
@@ -17,8 +17,6 @@ from longtake_sandbox.tasks import Journal, Task, Tasks
 from longtake_sandbox.titles import Catalogue, make_catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from longtake_sandbox.calls import Call, Exchange
 
 #: Seconds that a generation takes. Names of models may be added as keys.
@@ -108,36 +106,25 @@ class RateLimiter:
 REPORTED = {"submit", "callback"}
 
 
-@dataclass(slots=True)
 class Sandbox:
     """The state that all routes share. It belongs to one event loop."""
 
-    options: Options
-    now: Callable[[], float] = time.time
-    url: str = ""
-    stopping: bool = False
-    files: Files = field(default_factory=Files)
-    submits: RateLimiter = field(default_factory=RateLimiter)
-    queries: RateLimiter = field(default_factory=RateLimiter)
-    tmdb_calls: RateLimiter = field(default_factory=RateLimiter)
-    covers: Covers = field(default_factory=Covers)
-    tasks: Tasks = field(init=False)
-    calls: CallLog = field(init=False)
-    faults: Faults = field(init=False)
-    studio: Studio = field(init=False)
-    journal: Journal = field(init=False)
-    callbacks: Callbacks = field(init=False)
-    references: References = field(init=False)
-    _catalogue: Catalogue | None = None
-
-    def __post_init__(self) -> None:
-        self.tasks = Tasks(self.options)
-        self.calls = CallLog(self.options.calls)
-        self.faults = Faults(self.options.seed)
-        self.studio = Studio(self.options)
-        self.journal = Journal(self.options.state)
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.now = time.time
+        self.url = ""
+        self.stopping = False
+        self.limiter = RateLimiter()
+        self.files = Files()
+        self.covers = Covers()
+        self.tasks = Tasks(options)
+        self.calls = CallLog(options.calls)
+        self.faults = Faults(options.seed)
+        self.studio = Studio(options)
+        self.journal = Journal(options.state)
+        self.client = LoopbackClient()
         self.callbacks = Callbacks(self)
-        self.references = References(self)
+        self._catalogue: Catalogue | None = None
 
     @property
     def catalogue(self) -> Catalogue:
@@ -152,33 +139,25 @@ class Sandbox:
         family: str,
         kind: str,
         *,
-        param: dict[str, Any],
-        prefix: str = "",
-        callback_url: str = "",
-        references: tuple[bytes, ...] = (),
         image_urls: list[str] | None = None,
+        **fields: Any,
     ) -> Task:
         """Accept the task of a submit. Its fault may name an earlier task instead, or make the task run forever."""
         if exchange.has_fault("duplicate_id") and (earlier := self.tasks.newest(family)):
             exchange.task = earlier.id
             return earlier
         task = self.tasks.new(
-            exchange.provider, family, exchange.model, kind, exchange.prompt,
-            now=self.now(), prefix=prefix, param=param, callback_url=callback_url,
-        )  # fmt: skip
-        task.references = references
+            exchange.provider, family, exchange.model, kind, exchange.prompt, now=self.now(), **fields
+        )
         if exchange.has_fault("running"):
             task.seconds = math.inf
-        self.accept(task, image_urls)
-        exchange.task = task.id
-        return task
-
-    def accept(self, task: Task, image_urls: list[str] | None = None) -> None:
-        """Record the task, start to fetch its references, and plan its callback."""
         self.journal.write(task)
         if image_urls:
-            self.references.fetch(task, image_urls)
+            task.fetching = True
+            self.client.start(fetch_references(self, task, image_urls))
         self.callbacks.plan(task)
+        exchange.task = task.id
+        return task
 
     def restore(self) -> None:
         """Load the tasks that an earlier process accepted."""
@@ -200,7 +179,6 @@ class Sandbox:
     async def close(self) -> None:
         """Close threads, connections and the journal."""
         self.stopping = True
-        await self.callbacks.close()
-        await self.references.close()
+        await self.client.close()
         self.studio.close()
         self.journal.close()

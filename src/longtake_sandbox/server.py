@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from aiohttp import web
@@ -22,7 +23,7 @@ from longtake_sandbox.faults import RuleBody
 from longtake_sandbox.sandbox import MOST_TITLES, Limit, Sandbox
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from longtake_sandbox.sandbox import Options
     from longtake_sandbox.titles import Title
@@ -65,9 +66,9 @@ class SandboxServer:
     def _application(self) -> web.Application:
         application = web.Application(client_max_size=LARGEST_BODY)
         for endpoint in ENDPOINTS:
-            application.router.add_route(endpoint.method, endpoint.path, endpoint.handler(self.sandbox))
-            if endpoint.route in {"file", "image"}:
-                application.router.add_route("HEAD", endpoint.path, endpoint.handler(self.sandbox))
+            methods = (endpoint.method, "HEAD") if endpoint.route in {"file", "image"} else (endpoint.method,)
+            for method in methods:
+                application.router.add_route(method, endpoint.path, partial(endpoint.handle, self.sandbox))
         Control(self.sandbox).add_to(application)
         return application
 
@@ -147,14 +148,14 @@ class Control:
             web.delete("/_calls", self.clear_calls),
             web.get("/_tasks", self.list_tasks),
             web.get("/_faults", self.list_faults),
-            web.post("/_faults", self.add_fault),
+            web.post("/_faults", partial(_answer_body, RuleBody, self.add_fault)),
             web.delete("/_faults", self.remove_faults),
             web.delete("/_faults/{number:\\d+}", self.remove_faults),
             web.get("/_settings", self.show_settings),
-            web.post("/_settings", self.change_settings),
-            web.post("/_callbacks", self.send_callback),
+            web.post("/_settings", partial(_answer_body, SettingsBody, self.change_settings)),
+            web.post("/_callbacks", partial(_answer_body, CallbackBody, self.send_callback)),
             web.get("/_titles", self.list_titles),
-            web.post("/_titles", self.change_cover),
+            web.post("/_titles", partial(_answer_body, CoverBody, self.change_cover)),
         ])  # fmt: skip
 
     async def describe(self, _request: web.Request) -> web.Response:
@@ -188,11 +189,7 @@ class Control:
     async def list_faults(self, _request: web.Request) -> web.Response:
         return json_response({"rules": [rule.as_dict() for rule in self._sandbox.faults.rules]})
 
-    async def add_fault(self, request: web.Request) -> web.Response:
-        try:
-            body = RuleBody.model_validate_json(await request.read())
-        except ValidationError as error:
-            return refuse_body(error)
+    async def add_fault(self, body: RuleBody) -> web.Response:
         return json_response(self._sandbox.faults.add(body).as_dict(), 201)
 
     async def remove_faults(self, request: web.Request) -> web.Response:
@@ -203,25 +200,16 @@ class Control:
     async def show_settings(self, _request: web.Request) -> web.Response:
         return json_response(self._settings())
 
-    async def change_settings(self, request: web.Request) -> web.Response:
+    async def change_settings(self, body: SettingsBody) -> web.Response:
+        given = {name: value for name, value in body.model_dump().items() if value is not None}
         try:
-            body = SettingsBody.model_validate_json(await request.read())
-            given = {name: value for name, value in body.model_dump().items() if value is not None}
-            for name in LIMITS:
-                if name in given:
-                    given[name] = Limit.parse(given[name]) if given[name] else None
-        except ValidationError as error:
-            return refuse_body(error)
+            given |= {name: Limit.parse(given[name]) if given[name] else None for name in LIMITS if name in given}
         except ValueError:
             return refuse("a limit is COUNT/SECONDS, such as 20/10")
         self._change(given)
         return json_response(self._settings())
 
-    async def send_callback(self, request: web.Request) -> web.Response:
-        try:
-            body = CallbackBody.model_validate_json(await request.read())
-        except ValidationError as error:
-            return refuse_body(error)
+    async def send_callback(self, body: CallbackBody) -> web.Response:
         task = self._sandbox.tasks.get(body.task)
         if task is None or not task.callback_url:
             return refuse("there is no such task, or it named no callback address", 404)
@@ -236,11 +224,7 @@ class Control:
         titles = catalogue.after(int(after), None if limit is None else int(limit))
         return json_response({"titles": [self._title(title) for title in titles], "total": len(catalogue.titles)})
 
-    async def change_cover(self, request: web.Request) -> web.Response:
-        try:
-            body = CoverBody.model_validate_json(await request.read())
-        except ValidationError as error:
-            return refuse_body(error)
+    async def change_cover(self, body: CoverBody) -> web.Response:
         title = self._sandbox.catalogue.title(body.bangumi_id)
         if title is None:
             return refuse("there is no such title", 404)
@@ -287,7 +271,13 @@ def refuse(message: str, status: int = 400) -> web.Response:
     return json_response({"error": message}, status)
 
 
-def refuse_body(error: ValidationError) -> web.Response:
-    """Return an error that names the invalid fields of a body."""
-    problems = [{"at": ".".join(map(str, one["loc"])), "message": one["msg"]} for one in error.errors()]
-    return json_response({"error": "The body is invalid.", "problems": problems}, 400)
+async def _answer_body(
+    model: type[BaseModel], answer: Callable[[Any], Awaitable[web.Response]], request: web.Request
+) -> web.Response:
+    """Parse the request's body and answer it; an error names the body's invalid fields."""
+    try:
+        body = model.model_validate_json(await request.read())
+    except ValidationError as error:
+        problems = [{"at": ".".join(map(str, one["loc"])), "message": one["msg"]} for one in error.errors()]
+        return json_response({"error": "The body is invalid.", "problems": problems}, 400)
+    return await answer(body)

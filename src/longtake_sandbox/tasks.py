@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 #: The states of a running task, each with the share of its duration at which it ends.
 STATES = ((0.1, "waiting"), (0.3, "queuing"), (1.0, "generating"))
+ENDED = {"success", "fail"}
 #: Fields that the journal leaves out: references are fetched again, links are given out again.
 FLEETING = {"references", "fetching", "link", "link_until"}
 
@@ -38,11 +39,11 @@ class Task:
     model: str
     kind: str
     prompt: str
-    param: dict[str, Any]
-    callback_url: str
     created: float
     seconds: float
     ending: str
+    param: dict[str, Any] = field(default_factory=dict)
+    callback_url: str = ""
     failure: str = ""
     #: The references, reduced to small pictures.
     references: tuple[bytes, ...] = ()
@@ -67,7 +68,7 @@ class Task:
 
     def ended(self, now: float) -> bool:
         """Return whether the task has ended."""
-        return self.state(now) in {"success", "fail"}
+        return self.state(now) in ENDED
 
     @property
     def ends_at(self) -> float:
@@ -99,30 +100,17 @@ class Tasks:
         *,
         now: float,
         prefix: str = "",
-        param: dict[str, Any] | None = None,
-        callback_url: str = "",
+        **fields: Any,
     ) -> Task:
         """Accept a task. It costs money from here on."""
         identity = prefix + uuid.uuid4().hex
-        directives = Directives.read(prompt, self._spread(identity, self.options.duration(model, kind)))
-        task = Task(
-            identity,
-            provider,
-            family,
-            model,
-            kind,
-            prompt,
-            param or {},
-            callback_url,
-            now,
-            directives.seconds,
-            directives.ending,
-        )
-        self._tasks[identity] = task
+        ending, seconds = read_directives(prompt, self._spread(identity, self.options.duration(model, kind)))
+        task = Task(identity, provider, family, model, kind, prompt, now, seconds, ending, **fields)
+        self.add(task)
         return task
 
     def add(self, task: Task) -> None:
-        """Add a task that an earlier process accepted."""
+        """Add an accepted task."""
         self._tasks[task.id] = task
 
     def get(self, identity: str, family: str = "") -> Task | None:
@@ -192,21 +180,14 @@ SLOW_FACTOR = 10.0
 _SECONDS = re.compile(r"\[seconds=(\d+(?:\.\d+)?)\]")
 
 
-@dataclass(frozen=True, slots=True)
-class Directives:
-    """The ending (success, fail, blocked, safety, empty) and the duration that a prompt asks for."""
+def read_directives(prompt: str, seconds: float) -> tuple[str, float]:
+    """Return the ending (success, fail, blocked, safety, empty) and the duration that a prompt asks for.
 
-    ending: str
-    seconds: float
-
-    @classmethod
-    def read(cls, prompt: str, seconds: float) -> Directives:
-        """Read ``[fail]``, ``[blocked]``, ``[safety]``, ``[empty]``, ``[slow]``, ``[never]`` and ``[seconds=N]``."""
-        ending = next((word for word in ("fail", "blocked", "safety", "empty") if f"[{word}]" in prompt), "success")
-        if named := _SECONDS.search(prompt):
-            seconds = float(named[1])
-        if "[slow]" in prompt:
-            seconds *= SLOW_FACTOR
-        if "[never]" in prompt:
-            seconds = math.inf
-        return cls(ending, seconds)
+    It may contain ``[fail]``, ``[blocked]``, ``[safety]``, ``[empty]``, ``[slow]``, ``[never]`` and ``[seconds=N]``.
+    """
+    ending = next((word for word in ("fail", "blocked", "safety", "empty") if f"[{word}]" in prompt), "success")
+    if named := _SECONDS.search(prompt):
+        seconds = float(named[1])
+    if "[slow]" in prompt:
+        seconds *= SLOW_FACTOR
+    return ending, math.inf if "[never]" in prompt else seconds

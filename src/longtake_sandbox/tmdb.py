@@ -8,9 +8,10 @@ import unicodedata
 from bisect import bisect_right
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from longtake_sandbox.calls import Endpoint, Exchange, json_response, read_address
+from longtake_sandbox.calls import Endpoint, Exchange, json_response
 from longtake_sandbox.files import answer_picture, refuse_picture
 
 if TYPE_CHECKING:
@@ -144,11 +145,11 @@ def check_caller(sandbox: Sandbox, exchange: Exchange) -> web.Response | None:
     key = request.query.get("api_key") or request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
     if not sandbox.accepts_key(key):
         return refuse(401, 7, "Invalid API key: You must be granted a valid key.")
-    limit, now = sandbox.options.tmdb_limit, sandbox.now()
-    if limit is None or sandbox.tmdb_calls.admit(key, limit, now):
+    limit, now, counted = sandbox.options.tmdb_limit, sandbox.now(), f"tmdb {key}"
+    if limit is None or sandbox.limiter.admit(counted, limit, now):
         return None
     response = refuse(429, 25, f"Your request count is over the allowed limit of {limit.count}.")
-    response.headers["Retry-After"] = str(max(1, math.ceil(sandbox.tmdb_calls.wait(key, limit, now))))
+    response.headers["Retry-After"] = str(max(1, math.ceil(sandbox.limiter.wait(counted, limit, now))))
     return response
 
 
@@ -235,9 +236,10 @@ def _is_number(text: str) -> bool:
     return re.fullmatch(r"[0-9]{1,12}", text) is not None
 
 
+_endpoint = partial(Endpoint, provider="tmdb", refuse=refuse, check=check_caller)
 ENDPOINTS = (
-    Endpoint("GET", "/tmdb/3/discover/tv", "tmdb", "discover", read_address, discover, refuse, check_caller),
-    Endpoint("GET", "/tmdb/3/search/tv", "tmdb", "search", read_address, search, refuse, check_caller),
-    Endpoint("GET", "/tmdb/3/tv/{number}", "tmdb", "details", read_address, details, refuse, check_caller),
-    Endpoint("GET", "/tmdb-images/t/p/{size}/{file}", "tmdb", "image", read_address, poster, refuse_picture),
+    _endpoint("GET", "/tmdb/3/discover/tv", "discover", discover),
+    _endpoint("GET", "/tmdb/3/search/tv", "search", search),
+    _endpoint("GET", "/tmdb/3/tv/{number}", "details", details),
+    Endpoint("GET", "/tmdb-images/t/p/{size}/{file}", "image", poster, provider="tmdb", refuse=refuse_picture),
 )
