@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from longtake_sandbox import bangumi, files, gemini, kie, tmdb
-from longtake_sandbox.bangumi import cover_url
+from longtake_sandbox import catalogues, files, gemini, kie
 from longtake_sandbox.calls import json_response
+from longtake_sandbox.catalogues import cover_url
 from longtake_sandbox.faults import RuleBody
 from longtake_sandbox.sandbox import MOST_TITLES, Limit, Sandbox
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from longtake_sandbox.titles import Title
 
 #: All routes. To add a provider, write a module with ENDPOINTS and add it here.
-ENDPOINTS = (*kie.ENDPOINTS, *gemini.ENDPOINTS, *files.ENDPOINTS, *tmdb.ENDPOINTS, *bangumi.ENDPOINTS)
+ENDPOINTS = (*kie.ENDPOINTS, *gemini.ENDPOINTS, *files.ENDPOINTS, *catalogues.ENDPOINTS)
 CALLBACK_SHAPES = {kie.FAMILY: kie.callback, kie.VEO_FAMILY: kie.veo_callback}
 LARGEST_BODY = 64 * 1024 * 1024
 #: How long a stop waits for open requests. Some hang on purpose.
@@ -225,7 +225,7 @@ class Control:
         return json_response({"titles": [self._title(title) for title in titles], "total": len(catalogue.titles)})
 
     async def change_cover(self, body: CoverBody) -> web.Response:
-        title = self._sandbox.catalogue.title(body.bangumi_id)
+        title = self._sandbox.catalogue.by_id.get(body.bangumi_id)
         if title is None:
             return refuse("there is no such title", 404)
         self._sandbox.covers.change(title.bangumi_id, body.cover, self._sandbox.now())

@@ -8,13 +8,19 @@ another, so a search for a whole name has one answer unless the title is meant t
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
-from itertools import groupby
-from typing import Literal, NamedTuple
+from functools import lru_cache
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from longtake_sandbox.tmdb import Show, Shows
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: How many searches for parts of names are remembered.
+REMEMBERED = 1024
 
 
 class Names(NamedTuple):
@@ -114,6 +120,87 @@ CALENDAR_LEAST, CALENDAR_MOST = 40, 60
 
 
 @dataclass(frozen=True, slots=True)
+class Show:
+    """A show in TMDB."""
+
+    id: int
+    #: The English and Chinese names are translations; the Japanese one need not be the original.
+    names: Names
+    original_name: str
+    original_language: str
+    first_air_date: date
+    #: Empty if it has no poster.
+    poster_file: str
+    alternative_names: tuple[str, ...] = ()
+    #: The title whose cover changes together with this poster; 0 for none.
+    bangumi_id: int = 0
+
+    @property
+    def popularity(self) -> float:
+        """Return an arbitrary figure, so that lists are not in the order of ids."""
+        return self.id * 7_919 % 100_003 / 100
+
+    def all_names(self) -> set[str]:
+        """Return every name that a search finds it by, normalised."""
+        found = (self.original_name, self.names.en, self.names.zh, *self.alternative_names)
+        return {normalised(name) for name in found}
+
+
+class Shows:
+    """All shows. Every list is in the order of popularity."""
+
+    def __init__(self, shows: Iterable[Show]) -> None:
+        ordered = sorted(shows, key=_by_popularity)
+        self.by_id = {show.id: show for show in ordered}
+        self.by_poster = {show.poster_file: show for show in ordered if show.poster_file}
+        self._by_name: dict[str, list[Show]] = {}
+        self._groups: dict[tuple[str, str], list[Show]] = {}
+        for show in ordered:
+            for name in show.all_names():
+                self._by_name.setdefault(name, []).append(show)
+            for language in ("", show.original_language):
+                for year in ("", str(show.first_air_date.year)):
+                    self._groups.setdefault((language, year), []).append(show)
+        # All names in one string: searching it is much faster than searching a list of names.
+        self._names = list(self._by_name)
+        self._text = "\n".join(self._names)
+        self._starts = [0, *accumulate(len(name) + 1 for name in self._names)]
+        self._containing = lru_cache(REMEMBERED)(self._find_containing)
+
+    def discover(self, language: str = "", year: str = "") -> list[Show]:
+        """Return the shows of a language and a year. An empty string means any."""
+        return self._groups.get((language, year), [])
+
+    def search(self, query: str, year: str = "") -> list[Show]:
+        """Return the shows with this name, or else those with a name that contains it."""
+        name = normalised(query)
+        if not name:
+            return []
+        found = self._by_name.get(name) or self._containing(name)
+        return [show for show in found if not year or str(show.first_air_date.year) == year]
+
+    def _find_containing(self, part: str) -> list[Show]:
+        numbers = {show.id for name in self._names_with(part) for show in self._by_name[name]}
+        return sorted((self.by_id[number] for number in numbers), key=_by_popularity)
+
+    def _names_with(self, part: str) -> Iterable[str]:
+        at = self._text.find(part)
+        while at >= 0:
+            place = bisect_right(self._starts, at) - 1
+            yield self._names[place]
+            at = self._text.find(part, self._starts[place] + len(self._names[place]))
+
+
+def _by_popularity(show: Show) -> tuple[float, int]:
+    return -show.popularity, show.id
+
+
+def normalised(name: str) -> str:
+    """Return the name without differences in case, width and spacing."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+@dataclass(frozen=True, slots=True)
 class Title:
     """A title in Bangumi, and the shows in TMDB that it may be."""
 
@@ -132,26 +219,15 @@ class Title:
         return self.tmdb_ids[0] if len(self.tmdb_ids) == 1 else None
 
 
-@dataclass(slots=True)
 class Catalogue:
     """All titles in the order of their ids, and all shows."""
 
-    titles: list[Title]
-    shows: Shows
-    calendar: list[Title] = field(init=False)
-    _by_id: dict[int, Title] = field(init=False)
-    _by_cover: dict[str, Title] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._by_id = {title.bangumi_id: title for title in self.titles}
-        self._by_cover = {title.cover_file: title for title in self.titles}
-        self.calendar = _calendar(self.titles)
-
-    def title(self, bangumi_id: int) -> Title | None:
-        return self._by_id.get(bangumi_id)
-
-    def title_of_cover(self, file: str) -> Title | None:
-        return self._by_cover.get(file)
+    def __init__(self, titles: list[Title], shows: Shows) -> None:
+        self.titles = titles
+        self.shows = shows
+        self.by_id = {title.bangumi_id: title for title in titles}
+        self.by_cover = {title.cover_file: title for title in titles}
+        self.calendar = _calendar(titles)
 
     def after(self, bangumi_id: int, limit: int | None) -> list[Title]:
         """Return the titles after an id."""
@@ -199,9 +275,8 @@ def _show(place: int, seed: int, kind: Kind, bangumi_id: int, air_date: date, se
     elif second:
         day = _day(air_date.year, place + 1)
     number = FIRST_TMDB_ID + 3 * place + second
-    return Show(
-        number, called, original, "ja", day, f"{_token('poster', number, seed)}.jpg", alternative, bangumi_id
-    )  # fmt: skip
+    poster = f"{_token('poster', number, seed)}.jpg"
+    return Show(number, called, original, "ja", day, poster, alternative, bangumi_id)
 
 
 def _noise(number: int, seed: int) -> Show:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake_sandbox.bangumi import names_an_application
+from longtake_sandbox.catalogues import names_an_application
 from tests.sandbox.wire import Answer, ask
 
 if TYPE_CHECKING:

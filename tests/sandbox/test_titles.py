@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake_sandbox.titles import COUNT, FIRST_YEAR, LAST_YEAR, Catalogue, make_catalogue, names
-from longtake_sandbox.tmdb import Shows, normalised
+from longtake_sandbox.titles import (
+    COUNT,
+    FIRST_YEAR,
+    LAST_YEAR,
+    Catalogue,
+    Shows,
+    make_catalogue,
+    names,
+    normalised,
+)
 from tests.sandbox.wire import ask
 from tests.sandbox_process import running_sandbox
 
