@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import hmac
 import ipaddress
@@ -20,7 +21,7 @@ import orjson
 from longtake_sandbox.calls import Exchange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
     from longtake_sandbox.sandbox import Sandbox
     from longtake_sandbox.tasks import Task
@@ -138,13 +139,11 @@ class Callbacks:
         if is_loopback(task.callback_url):
             limit = aiohttp.ClientTimeout(total=CALLBACK_SECONDS)
             headers = {"Content-Type": "application/json", **self._signature(content, key)}
-            try:
+            with contextlib.suppress(aiohttp.ClientError, TimeoutError):
                 async with self._sandbox.client.session.post(
                     task.callback_url, data=orjson.dumps(content), headers=headers, timeout=limit, allow_redirects=False
                 ) as response:
                     status = response.status
-            except (aiohttp.ClientError, TimeoutError):
-                status = 0
         call.answered(status)
         self._sandbox.report(call)
         return status
@@ -167,7 +166,7 @@ class BadReference(Exception):
     """A reference cannot be used. Its text becomes the task's failure message."""
 
 
-async def fetch_references(sandbox: Sandbox, task: Task, urls: list[str]) -> None:
+async def fetch_references(sandbox: Sandbox, task: Task, urls: Sequence[str]) -> None:
     """Fetch the references of a task, which does not end before."""
     try:
         task.references = tuple([await _fetch(sandbox, url) for url in urls])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -51,10 +51,7 @@ class Call:
         self.milliseconds = round((self.monotonic_end - self.monotonic) * 1000, 3)
 
     def as_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in CALL_FIELDS}
-
-
-CALL_FIELDS = tuple(one.name for one in fields(Call))
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 class CallLog:
@@ -113,7 +110,7 @@ class Exchange:
     #: The posted JSON object; None for any other body.
     body: dict[str, Any] | None = None
     task: str = ""
-    reference: str = ""
+    callback_url: str = ""
     model: str = ""
     prompt: str = ""
     #: The known task that the call is about, and whether an earlier query or callback has reported its end.
@@ -132,8 +129,7 @@ class Exchange:
         """Note the task that the call is about, if it is known."""
         if task is not None:
             self.provider, self.task, self.model, self.prompt = task.provider, task.id, task.model, task.prompt
-            self.reference = reference_of(task.callback_url)
-            self.subject, self.told_end = task, task.told_end
+            self.callback_url, self.subject, self.told_end = task.callback_url, task, task.told_end
 
     @property
     def fault_value(self) -> str:
@@ -193,7 +189,7 @@ class Endpoint:
         if request.body_exists:
             exchange.body = _json_object(await request.read())
         self.read(sandbox, exchange)
-        call.provider, call.task, call.reference = exchange.provider, exchange.task, exchange.reference
+        call.provider, call.task, call.reference = exchange.provider, exchange.task, reference_of(exchange.callback_url)
         call.model, call.prompt = exchange.model, exchange.prompt
         fault = exchange.fault = sandbox.faults.choose(exchange) if sandbox.faults.rules else None
         if fault is None:

@@ -224,7 +224,8 @@ async def answer_with_fault(
     if fault.kind == "empty":
         return web.Response(status=200, content_type=done.content_type)
     if fault.kind == "wrong_type":
-        return _change_type(done, fault.value or "application/octet-stream")
+        headers = {"Content-Type": fault.value or "application/octet-stream"}
+        return web.Response(body=_body(done), status=done.status, headers=headers)
     return await _answer_instead(sandbox, endpoint, exchange, fault)
 
 
@@ -314,10 +315,6 @@ def _change(content: Any, path: list[str], value: tuple[Any] | None) -> None:
             content.pop(last, None)
         else:
             content[last] = value[0]
-
-
-def _change_type(done: web.StreamResponse, content_type: str) -> web.Response:
-    return web.Response(body=_body(done), status=done.status, headers={"Content-Type": content_type})
 
 
 def _body(done: web.StreamResponse) -> bytes:

@@ -59,12 +59,12 @@ class Files:
     """All URLs that were ever given out, expired ones included."""
 
     def __init__(self) -> None:
-        self._shared: dict[str, SharedFile] = {}
+        self.shared: dict[str, SharedFile] = {}
 
     def share(self, sandbox: Sandbox, task: Task, seconds: float) -> str:
         """Return a new URL for a task's result."""
         token = secrets.token_urlsafe(18)
-        self._shared[token] = SharedFile(task, sandbox.now() + seconds)
+        self.shared[token] = SharedFile(task, sandbox.now() + seconds)
         suffix = SUFFIXES[sandbox.studio.recipe(task).media_format]
         return f"{sandbox.url}/files/{token}/{task.id.rpartition('/')[2]}.{suffix}"
 
@@ -77,22 +77,19 @@ class Files:
 
     def find(self, url: str) -> SharedFile | None:
         """Return the file behind one of our URLs, even if the URL has expired."""
-        return self.get(url.partition("/files/")[2].partition("/")[0])
-
-    def get(self, token: str) -> SharedFile | None:
-        return self._shared.get(token)
+        return self.shared.get(url.partition("/files/")[2].partition("/")[0])
 
 
 def read_file_call(sandbox: Sandbox, exchange: Exchange) -> None:
     """Note the task whose file is requested."""
-    shared = sandbox.files.get(exchange.request.match_info["token"])
+    shared = sandbox.files.shared.get(exchange.request.match_info["token"])
     if shared:
         exchange.about(shared.task)
 
 
 async def answer_file(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """Send a file, or the requested range of it."""
-    shared = sandbox.files.get(exchange.request.match_info["token"])
+    shared = sandbox.files.shared.get(exchange.request.match_info["token"])
     if shared is None:
         return refuse_file(404, 404, "There is no such file.")
     if shared.until <= sandbox.now():

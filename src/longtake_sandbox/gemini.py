@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +87,7 @@ async def small_picture(sandbox: Sandbox, encoded: Any) -> bytes:
     """Decode an inline image and return it reduced; refuse anything else."""
     try:
         content = base64.b64decode(encoded, validate=True)
-    except (binascii.Error, ValueError, TypeError) as error:
+    except (ValueError, TypeError) as error:
         raise invalid("Invalid value at 'data' (TYPE_BYTES), Base64 decoding failed.") from error
     try:
         return await sandbox.studio.reduce(content)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from longtake_sandbox.calls import Endpoint, Exchange, Refused, json_response
-from longtake_sandbox.tasks import ENDED, Task, reference_of
+from longtake_sandbox.tasks import ENDED, Task
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -67,24 +67,20 @@ def read_task_id(sandbox: Sandbox, exchange: Exchange, *, family: str) -> None:
     exchange.about(sandbox.tasks.get(exchange.task, family))
 
 
-def named_task(exchange: Exchange) -> Task:
-    """Return the task that a query names."""
+def report_state(sandbox: Sandbox, exchange: Exchange) -> tuple[Task, str]:
+    """Return the task of a query and the state to report, which is empty if a fault asks for an undocumented one."""
     if not exchange.task:
         raise Refused(200, 422, "taskId is required")
-    if exchange.subject is None:
+    task = exchange.subject
+    if task is None:
         raise Refused(200, 404, "The task does not exist.")
-    return exchange.subject
-
-
-def state_to_report(sandbox: Sandbox, exchange: Exchange, task: Task) -> str:
-    """Return the state to answer a query with, or an empty string if a fault asks for an undocumented one."""
     if exchange.has_fault("backwards") or exchange.has_fault("running"):
-        return "generating"
+        return task, "generating"
     if exchange.has_fault("unknown_state"):
-        return ""
+        return task, ""
     state = task.state(sandbox.now())
     task.told_end = task.told_end or state in ENDED
-    return state
+    return task, state
 
 
 def result_urls(sandbox: Sandbox, task: Task) -> list[str]:
@@ -133,10 +129,7 @@ class Model:
         return urls
 
 
-def _seconds(first: int, last: int) -> tuple[str, ...]:
-    return tuple(str(number) for number in range(first, last + 1))
-
-
+SECONDS_3_TO_15 = tuple(map(str, range(3, 16)))
 _SOUND = {"sound": (True, False)}
 _PRO = {"aspect_ratio": IMAGE_RATIOS, "resolution": ("1K", "2K", "4K"), "output_format": FORMATS}
 _BANANA = {"image_size": IMAGE_RATIOS, "output_format": FORMATS}
@@ -148,27 +141,19 @@ MODELS = {
     "kling-2.6/text-to-video": Model("video", {"aspect_ratio": VIDEO_RATIOS, "duration": ("5", "10"), **_SOUND}),
     "kling-2.6/image-to-video": Model("video", {"duration": ("5", "10"), **_SOUND}, "image_urls", 1, 1),
     "kling-3.0/video": Model(
-        "video", {"aspect_ratio": VIDEO_RATIOS, "duration": _seconds(3, 15), "mode": ("std", "pro"), **_SOUND},
+        "video", {"aspect_ratio": VIDEO_RATIOS, "duration": SECONDS_3_TO_15, "mode": ("std", "pro"), **_SOUND},
         "image_urls", 0, 2,
     ),
 }  # fmt: skip
 
 
-def read_create(_sandbox: Sandbox, exchange: Exchange) -> None:
-    """Note model, prompt and reference of a submit."""
+def read_submit(_sandbox: Sandbox, exchange: Exchange) -> None:
+    """Note model, prompt and callback address of a submit."""
     content = exchange.body or {}
-    _note(exchange, content.get("model", ""), content.get("input"))
-
-
-def _note(exchange: Exchange, model: Any, given: Any) -> None:
-    exchange.model = str(model)
+    exchange.model = str(content.get("model", ""))
+    exchange.callback_url = str(content.get("callBackUrl") or "")
+    given = content.get("input")
     exchange.prompt = str(given.get("prompt", "")) if isinstance(given, dict) else ""
-    exchange.reference = reference_of(callback_url(exchange))
-
-
-def callback_url(exchange: Exchange) -> str:
-    """Return the address to call when the task has ended, or an empty string."""
-    return str((exchange.body or {}).get("callBackUrl") or "")
 
 
 async def create(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
@@ -188,23 +173,15 @@ def accept(
     sandbox: Sandbox, exchange: Exchange, family: str, model: Model, given: dict[str, Any], prefix: str = ""
 ) -> web.Response:
     """Check the input and answer with the id of a new task."""
-    task = sandbox.submit(
-        exchange,
-        family,
-        model.kind,
-        prefix=prefix,
-        param=given,
-        callback_url=callback_url(exchange),
-        image_urls=model.check(given),
-    )
+    image_urls = model.check(given)
+    task = sandbox.submit(exchange, family, model.kind, prefix=prefix, param=given, image_urls=image_urls)
     return success({"taskId": task.id})
 
 
 async def record_info(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """Answer a query with the task's record."""
-    task = named_task(exchange)
-    state = state_to_report(sandbox, exchange, task) or exchange.fault_value or "pondering"
-    return success(record(sandbox, task, state))
+    task, state = report_state(sandbox, exchange)
+    return success(record(sandbox, task, state or exchange.fault_value or "pondering"))
 
 
 def record(sandbox: Sandbox, task: Task, state: str) -> dict[str, Any]:
@@ -267,10 +244,11 @@ VEO_CHOICES: dict[str, tuple[Any, ...]] = {
 VEO = Model("video", VEO_CHOICES, "imageUrls", 0, 3, prompt_longest=math.inf, wrong_choice="Invalid {}")
 
 
-def read_veo(_sandbox: Sandbox, exchange: Exchange) -> None:
-    """Note model, prompt and reference of a submit."""
+def read_veo(sandbox: Sandbox, exchange: Exchange) -> None:
+    """Note model, prompt and callback address of a submit."""
+    read_submit(sandbox, exchange)
     content = exchange.body or {}
-    _note(exchange, content.get("model", "veo3_fast"), content)
+    exchange.model, exchange.prompt = str(content.get("model", "veo3_fast")), str(content.get("prompt", ""))
 
 
 async def create_veo(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
@@ -282,21 +260,12 @@ async def create_veo(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse
 
 async def veo_record_info(sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
     """Answer a query with the clip's record."""
-    task = named_task(exchange)
-    if state := state_to_report(sandbox, exchange, task):
-        flag = flag_of(task, state)
-    else:
+    task, state = report_state(sandbox, exchange)
+    failed = BLOCKED if task.ending in {"blocked", "safety"} else FAILED
+    flag = {"success": DONE, "fail": failed}.get(state, RUNNING)
+    if not state:
         flag = int(exchange.fault_value) if exchange.fault_value.isdecimal() else UNKNOWN
     return success(veo_record(sandbox, task, flag))
-
-
-def flag_of(task: Task, state: str) -> int:
-    """Return the successFlag: 0 while the task runs, 1 when it is done, 2 or 3 when it has failed."""
-    if state == "success":
-        return DONE
-    if state == "fail":
-        return BLOCKED if task.ending in {"blocked", "safety"} else FAILED
-    return RUNNING
 
 
 def veo_record(sandbox: Sandbox, task: Task, flag: int) -> dict[str, Any]:
@@ -341,7 +310,7 @@ _read_job = partial(read_task_id, family=FAMILY)
 _read_clip = partial(read_task_id, family=VEO_FAMILY)
 _endpoint = partial(Endpoint, provider="kie", refuse=refuse, check=check_caller)
 ENDPOINTS = (
-    _endpoint("POST", "/kie/api/v1/jobs/createTask", "submit", create, read_create),
+    _endpoint("POST", "/kie/api/v1/jobs/createTask", "submit", create, read_submit),
     _endpoint("GET", "/kie/api/v1/jobs/recordInfo", "query", record_info, _read_job),
     _endpoint("POST", "/kie/api/v1/common/download-url", "link", download_url, read_download_url),
     _endpoint("POST", "/kie/api/v1/veo/generate", "submit", create_veo, read_veo),

@@ -25,6 +25,7 @@ TEXT_LINES = 12
 #: Fonts for letters that Pillow's own font lacks. The first one installed is used.
 WIDE_FONTS = ("NotoSansCJK-Regular.ttc", "NotoSansSC-Regular.otf", "wqy-microhei.ttc", "msyh.ttc", "DejaVuSans.ttf")
 LAST_LETTER_OF_DEFAULT = 0x24F
+Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
 def size_of(ratio: str, long_side: int = LONG_SIDE) -> tuple[int, int]:
@@ -109,9 +110,7 @@ def _write(brush: ImageDraw.ImageDraw, prompt: str, size: tuple[int, int]) -> No
     brush.multiline_text((margin, top + margin // 2), text, font=font, fill=(255, 255, 255, 255))
 
 
-def _wrap(
-    brush: ImageDraw.ImageDraw, prompt: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width: int
-) -> list[str]:
+def _wrap(brush: ImageDraw.ImageDraw, prompt: str, font: Font, width: int) -> list[str]:
     lines = [""]
     for word in prompt.split():
         for piece in _pieces(brush, word, font, width):
@@ -126,9 +125,7 @@ def _wrap(
     return lines
 
 
-def _pieces(
-    brush: ImageDraw.ImageDraw, word: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width: int
-) -> list[str]:
+def _pieces(brush: ImageDraw.ImageDraw, word: str, font: Font, width: int) -> list[str]:
     """Cut up a word that is longer than a line. Text in a language without spaces is one such word."""
     if brush.textlength(word, font=font) <= width:
         return [word]
@@ -137,7 +134,7 @@ def _pieces(
 
 
 @cache
-def _font(size: int, *, wide: bool) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+def _font(size: int, *, wide: bool) -> Font:
     for name in WIDE_FONTS if wide else ():
         try:
             return ImageFont.truetype(name, size)

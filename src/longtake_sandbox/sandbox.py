@@ -17,6 +17,8 @@ from longtake_sandbox.tasks import Journal, Task, Tasks
 from longtake_sandbox.titles import Catalogue, make_catalogue
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from longtake_sandbox.calls import Call, Exchange
 
 #: Seconds that a generation takes. Names of models may be added as keys.
@@ -134,21 +136,16 @@ class Sandbox:
         return self._catalogue
 
     def submit(
-        self,
-        exchange: Exchange,
-        family: str,
-        kind: str,
-        *,
-        image_urls: list[str] | None = None,
-        **fields: Any,
+        self, exchange: Exchange, family: str, kind: str, *, image_urls: Sequence[str] = (), **fields: Any
     ) -> Task:
         """Accept the task of a submit. Its fault may name an earlier task instead, or make the task run forever."""
         if exchange.has_fault("duplicate_id") and (earlier := self.tasks.newest(family)):
             exchange.task = earlier.id
             return earlier
         task = self.tasks.new(
-            exchange.provider, family, exchange.model, kind, exchange.prompt, now=self.now(), **fields
-        )
+            exchange.provider, family, exchange.model, kind, exchange.prompt,
+            now=self.now(), callback_url=exchange.callback_url, **fields,
+        )  # fmt: skip
         if exchange.has_fault("running"):
             task.seconds = math.inf
         self.journal.write(task)

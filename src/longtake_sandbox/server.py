@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -160,11 +159,9 @@ class Control:
 
     async def describe(self, _request: web.Request) -> web.Response:
         """Name the sandbox, its counts and its control routes."""
-        tasks = sum(1 for _task in self._sandbox.tasks)
+        tasks, calls = len(list(self._sandbox.tasks)), self._sandbox.calls.last
         knobs = ["/_calls", "/_calls/summary", "/_tasks", "/_faults", "/_settings", "/_callbacks", "/_titles"]
-        return json_response(
-            {"name": "Longtake sandbox", "tasks": tasks, "calls": self._sandbox.calls.last, "knobs": knobs}
-        )
+        return json_response({"name": "Longtake sandbox", "tasks": tasks, "calls": calls, "knobs": knobs})
 
     async def list_calls(self, request: web.Request) -> web.Response:
         query = request.query
@@ -206,7 +203,13 @@ class Control:
             given |= {name: Limit.parse(given[name]) if given[name] else None for name in LIMITS if name in given}
         except ValueError:
             return refuse("a limit is COUNT/SECONDS, such as 20/10")
-        self._change(given)
+        if "seconds" in given:
+            merged = self._sandbox.options.seconds | given["seconds"]
+            given["seconds"] = {name: value for name, value in merged.items() if value is not None}
+        if "keys" in given:
+            given["keys"] = frozenset(given["keys"])
+        for name, value in given.items():
+            setattr(self._sandbox.options, name, value)
         return json_response(self._settings())
 
     async def send_callback(self, body: CallbackBody) -> web.Response:
@@ -244,26 +247,11 @@ class Control:
             "tmdb_ids": title.tmdb_ids,
         }
 
-    def _change(self, given: dict[str, Any]) -> None:
-        options = self._sandbox.options
-        if "seconds" in given:
-            merged = {**options.seconds, **given["seconds"]}
-            given["seconds"] = {name: value for name, value in merged.items() if value is not None}
-        if "keys" in given:
-            given["keys"] = frozenset(given["keys"])
-        changed = replace(options, **given)
-        for name in given:
-            setattr(options, name, getattr(changed, name))
-
     def _settings(self) -> dict[str, Any]:
         options = self._sandbox.options
-        return {
-            "seconds": options.seconds, "spread": options.spread, "keys": len(options.keys),
-            "instant": options.instant, "submit_limit": str(options.submit_limit or ""),
-            "query_limit": str(options.query_limit or ""), "tmdb_limit": str(options.tmdb_limit or ""),
-            "titles": options.titles, "url_seconds": options.url_seconds,
-            "webhook_key": bool(options.webhook_key), "faststart": options.faststart,
-        }  # fmt: skip
+        shown = {name: getattr(options, name) for name in SettingsBody.model_fields}
+        shown |= {name: str(shown[name] or "") for name in LIMITS}
+        return shown | {"keys": len(options.keys), "webhook_key": bool(options.webhook_key)}
 
 
 def refuse(message: str, status: int = 400) -> web.Response:
