@@ -25,7 +25,7 @@ CLIENT = ROOT / "src" / "longtake" / "client"
 PYTHON_SHAPES = CLIENT / "shapes.py"
 TYPESCRIPT_SHAPES = ROOT / "client" / "src" / "shapes.d.ts"
 #: Equal names on both sides. `transport.py` is written by hand for each.
-TWINS = ("client.py", "resources.py")
+TWINS = ("__init__.py", "client.py", "resources.py")
 WIDTH = 112
 
 sys.path.insert(0, str(ROOT))

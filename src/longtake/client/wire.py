@@ -29,6 +29,7 @@ class Request:
     """One request. A `repeatable` request has the same effect however often it arrives."""
 
     method: str
+    #: A path of the server until its address is put before it.
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None

@@ -130,7 +130,7 @@ class Client:
         content = bytes_of(file)
         headers = {"Content-Type": picture_type(content)}
         # Sent twice it would make two assets.
-        return cast("Asset", self._api.send("POST", "/v1/references", content, headers, repeatable=False))
+        return cast("Asset", self._api.send(Request("POST", "/v1/references", headers, content, repeatable=False)))
 
     def events(self, cursor: str | None = None, *, types: Sequence[str] = ()) -> Generator[Event]:
         """Yield the user's events after the cursor, or from now on, forever; reconnects after a lost connection.
@@ -169,7 +169,7 @@ class Client:
         if cursor is not None:
             headers["Last-Event-ID"] = cursor
         path = "/v1/events" + query(types=",".join(types) or None)
-        request = self._api.request("GET", path, headers=headers, seconds=SILENCE_SECONDS)
+        request = self._api.with_token(Request("GET", path, headers, seconds=SILENCE_SECONDS))
         with self._transport.open(request) as opened:
             if opened.status >= FIRST_REFUSAL:
                 content_of(opened.reply())

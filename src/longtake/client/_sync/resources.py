@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urljoin
 
@@ -49,7 +50,7 @@ class Api:
 
     def get(self, path: str, headers: Mapping[str, str] | None = None, seconds: float = LIMIT_SECONDS) -> Any:
         """Send a GET request."""
-        return self.send("GET", path, headers=headers, seconds=seconds)
+        return self.send(Request("GET", path, headers or {}, seconds=seconds))
 
     def post(
         self,
@@ -63,21 +64,15 @@ class Api:
         """Send a POST request. It is repeated if it is `repeatable`, or if its idempotency key makes it so."""
         headers = {"Content-Type": "application/json"} | ({} if key is None else {"Idempotency-Key": key})
         body = None if content is None else json.dumps(content).encode()
-        repeatable = repeatable or key is not None
-        return self.send("POST", path, body, headers, repeatable=repeatable, seconds=seconds)
+        return self.send(Request("POST", path, headers, body, repeatable or key is not None, seconds))
 
-    def send(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        *,
-        repeatable: bool = True,
-        seconds: float = LIMIT_SECONDS,
-    ) -> Any:
-        """Send until an answer arrives or the retry budget ends."""
-        request = self.request(method, path, body, headers, repeatable=repeatable, seconds=seconds)
+    def delete(self, path: str) -> None:
+        """Send a DELETE request, once: repeated it would find nothing."""
+        self.send(Request("DELETE", path, repeatable=False))
+
+    def send(self, request: Request) -> Any:
+        """Send a request for a path of the server until an answer arrives or the retry budget ends."""
+        request = self.with_token(request)
         budget = RetryBudget(self.patience_seconds)
         while True:
             try:
@@ -86,30 +81,25 @@ class Api:
                 pause = budget.pause(error, repeatable=request.repeatable)
             self._transport.pause(pause)
 
-    def request(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        *,
-        repeatable: bool = True,
-        seconds: float = LIMIT_SECONDS,
-    ) -> Request:
-        """Return a request with this user's token."""
-        known = {"Authorization": f"Bearer {self._token}", **(headers or {})}
-        return Request(method, self._server + path, known, body, repeatable, seconds)
+    def with_token(self, request: Request) -> Request:
+        """Return the request for a path with the server's address and this user's token."""
+        headers = {"Authorization": f"Bearer {self._token}", **request.headers}
+        return replace(request, url=self._server + request.url, headers=headers)
 
     def absolute(self, url: str) -> str:
         """Return a link of the server as an absolute address."""
         return urljoin(self._server + "/", url)
 
 
-class Tasks:
-    """The user's tasks."""
+class Resource:
+    """A part of the API."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
+
+
+class Tasks(Resource):
+    """The user's tasks."""
 
     def list(
         self,
@@ -134,13 +124,12 @@ class Tasks:
     def get(self, task_id: str, *, wait: int = 0) -> Task:
         """Return a task; with `wait` (up to 60 seconds) as soon as it ends or the time is up."""
         headers = {"Prefer": f"wait={wait}"} if wait else {}
-        found = self._api.get(route("tasks", task_id), headers, LIMIT_SECONDS + wait)
-        return cast("Task", found)
+        return cast("Task", self._api.get(route("tasks", task_id), headers, LIMIT_SECONDS + wait))
 
     def cancel(self, task_id: str) -> Task:
         """Cancel a task; its credits are returned."""
         # Cancelling twice changes nothing.
-        return cast("Task", self._api.send("POST", route("tasks", task_id, "cancel")))
+        return cast("Task", self._api.send(Request("POST", route("tasks", task_id, "cancel"))))
 
     def retry(self, task_id: str, *, idempotency_key: str | None = None) -> Task:
         """Start a new task like one that failed or was cancelled."""
@@ -149,14 +138,11 @@ class Tasks:
 
     def delete(self, task_id: str) -> None:
         """Delete a task that has ended, with its messages, its results and their files."""
-        self._api.send("DELETE", route("tasks", task_id), repeatable=False)
+        self._api.delete(route("tasks", task_id))
 
 
-class Runs:
+class Runs(Resource):
     """The user's runs of scenes."""
-
-    def __init__(self, api: Api) -> None:
-        self._api = api
 
     def create(
         self,
@@ -189,7 +175,8 @@ class Runs:
 
     def advance(self, run_id: str, *, failed: bool = False) -> Advanced:
         """Queue missing images; failed ones only with `failed`. Repeating changes nothing."""
-        return cast("Advanced", self._api.post(route("runs", run_id, "advance"), {"failed": failed}, repeatable=True))
+        path = route("runs", run_id, "advance")
+        return cast("Advanced", self._api.post(path, {"failed": failed}, repeatable=True))
 
     def regenerate(self, run_id: str, number: int, *, prompt: str | None = None) -> Run:
         """Make one scene again, with another prompt if given."""
@@ -202,14 +189,11 @@ class Runs:
 
     def delete(self, run_id: str) -> None:
         """Delete a run with its images; none may be unfinished."""
-        self._api.send("DELETE", route("runs", run_id), repeatable=False)
+        self._api.delete(route("runs", run_id))
 
 
-class Assets:
+class Assets(Resource):
     """The user's media files: results, reference images and imports."""
-
-    def __init__(self, api: Api) -> None:
-        self._api = api
 
     def add(self, url: str, *, kind: str | None = None, title: str | None = None) -> Asset:
         """Import a file by its address; the same address is always the same asset."""
@@ -244,14 +228,11 @@ class Assets:
 
     def delete(self, asset_id: str) -> None:
         """Delete an uploaded or imported file. A result is deleted with its task."""
-        self._api.send("DELETE", route("assets", asset_id), repeatable=False)
+        self._api.delete(route("assets", asset_id))
 
 
-class Catalogue:
+class Catalogue(Resource):
     """Titles with their posters and ids. Changes need the scope `operate`."""
-
-    def __init__(self, api: Api) -> None:
-        self._api = api
 
     def add(self, **fields: Any) -> Title:
         """Add a title or update an existing one; the fields are those of the HTTP API."""
@@ -294,7 +275,7 @@ class Catalogue:
 
     def delete(self, title_id: str) -> None:
         """Delete a title, and its poster if no other title has it."""
-        self._api.send("DELETE", route("catalogue", "titles", title_id), repeatable=False)
+        self._api.delete(route("catalogue", "titles", title_id))
 
     def download(self, posters: Mapping[str, str]) -> Sequence[PosterDownload]:
         """Give titles, by id, the posters at these addresses, and fetch them now."""
@@ -328,22 +309,16 @@ class Catalogue:
         return self._api.post(route("catalogue", *parts), content, repeatable=True, seconds=seconds)
 
 
-class Conversations:
+class Conversations(Resource):
     """The user's conversations."""
-
-    def __init__(self, api: Api) -> None:
-        self._api = api
 
     def delete(self, conversation_id: str) -> None:
         """Delete a conversation with its messages and its tasks, which must all have ended."""
-        self._api.send("DELETE", route("conversations", conversation_id), repeatable=False)
+        self._api.delete(route("conversations", conversation_id))
 
 
-class Webhooks:
+class Webhooks(Resource):
     """The user's webhooks: addresses that receive events."""
-
-    def __init__(self, api: Api) -> None:
-        self._api = api
 
     def create(self, url: str, *, events: Sequence[str] = (), description: str = "") -> WebhookWithSecret:
         """Create a webhook. Only this answer and that of `rotate` show a `secret`."""
@@ -361,12 +336,12 @@ class Webhooks:
     def update(self, webhook_id: str, **changes: Any) -> Webhook:
         """Change a webhook's url, events or description, or enable or disable it."""
         headers = {"Content-Type": "application/json"}
-        body = json.dumps(changes).encode()
-        return cast("Webhook", self._api.send("PATCH", route("webhooks", webhook_id), body, headers))
+        request = Request("PATCH", route("webhooks", webhook_id), headers, json.dumps(changes).encode())
+        return cast("Webhook", self._api.send(request))
 
     def delete(self, webhook_id: str) -> None:
         """Delete a webhook."""
-        self._api.send("DELETE", route("webhooks", webhook_id), repeatable=False)
+        self._api.delete(route("webhooks", webhook_id))
 
     def rotate(self, webhook_id: str) -> WebhookWithSecret:
         """Create a new secret, shown once; for a day the old one signs as well."""
@@ -382,7 +357,8 @@ class Webhooks:
 
     def delivery(self, webhook_id: str, delivery_id: str) -> DeliveryWithPayload:
         """Return one delivery with its payload."""
-        return cast("DeliveryWithPayload", self._api.get(route("webhooks", webhook_id, "deliveries", delivery_id)))
+        path = route("webhooks", webhook_id, "deliveries", delivery_id)
+        return cast("DeliveryWithPayload", self._api.get(path))
 
     def redeliver(self, webhook_id: str, delivery_id: str) -> DeliveryWithPayload:
         """Try a delivery now. One that has ended starts over with all its attempts."""
