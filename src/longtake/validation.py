@@ -1,9 +1,14 @@
-"""What is wrong with a field, in words for people: those of the validation library are for programmers."""
+"""Checks of what users and other programs send, and what is wrong with it, in words for people."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
+from longtake.errors import InvalidText
 from longtake.redaction import names_a_secret
+
+#: Control characters other than tab and line ends, and lone surrogates, which no database can store.
+_REFUSED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 #: What is wrong with a field, by pydantic's type of error.
 MESSAGES = {
@@ -57,3 +62,23 @@ def field_message(details: Mapping[str, Any]) -> str:
 def _whole(value: Any) -> Any:
     """Return 1 for 1.0: a limit is shown as people write it."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def check_plain_text(name: str, text: str, *, most: int, least: int = 0) -> str:
+    """Return the text unchanged, or raise InvalidText. The error names the field, never the text."""
+    if len(text) < least:
+        raise InvalidText(f"{name} must not be empty.", field=name)
+    if len(text) > most:
+        raise InvalidText(f"{name} has {len(text):,} characters; {most:,} are allowed.", field=name)
+    if found := _REFUSED.search(text):
+        raise InvalidText(
+            f"{name} has a control character (U+{ord(found.group()):04X}) at position {found.start()}.",
+            hint="Of all control characters only tabs and line breaks are allowed.",
+            field=name,
+        )
+    return text
+
+
+def clean_plain_text(text: str, *, most: int) -> str:
+    """Return the text cut to `most` characters, with invalid ones replaced, for sources that cannot correct it."""
+    return _REFUSED.sub("\N{REPLACEMENT CHARACTER}", text)[:most]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from longtake.adapters.providers.calls import ProviderCalls
 from longtake.adapters.providers.errors import ProviderError
-from longtake.plain_text import clean_plain_text
+from longtake.validation import clean_plain_text
 
 if TYPE_CHECKING:
     from longtake.adapters.net import HttpClient, Response

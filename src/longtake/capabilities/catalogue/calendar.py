@@ -27,9 +27,9 @@ from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
 from longtake.engine.schedules import Schedule
-from longtake.plain_text import clean_plain_text
 from longtake.services.provider_calls.calls import ask_provider
 from longtake.services.provider_calls.lanes import Trouble, act_on_trouble
+from longtake.validation import clean_plain_text
 
 #: The argument of a requested refresh, which runs even while there are no titles.
 BY_HAND = "by_hand"

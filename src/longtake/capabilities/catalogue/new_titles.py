@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from longtake.capabilities.catalogue.errors import InvalidTitle
 from longtake.capabilities.catalogue.match_score import fold
 from longtake.capabilities.catalogue.poster_fetcher import is_local
-from longtake.plain_text import check_plain_text
+from longtake.validation import check_plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,9 +18,9 @@ from longtake.db.dialects import POSTGRESQL
 from longtake.engine.events import append_events
 from longtake.errors import LongtakeError
 from longtake.import_rows import BadRow, Columns, read_csv
-from longtake.plain_text import check_plain_text
 from longtake.services.assets import Asset, NewAsset, assets, find_assets, register_assets
 from longtake.services.assets.store import stored_data
+from longtake.validation import check_plain_text
 
 if TYPE_CHECKING:
     from longtake.adapters.net import HttpClient

@@ -21,12 +21,12 @@ from longtake.engine.engine import Engine
 from longtake.engine.events import append_event, append_events
 from longtake.engine.tables import jobs
 from longtake.errors import StateConflict
-from longtake.plain_text import check_plain_text
 from longtake.services.assets import NewAsset, register_assets
 from longtake.services.assets.store import remove_assets
 from longtake.services.credits import end_holds
 from longtake.services.models.errors import InvalidPrompt
 from longtake.services.provider_calls.lanes import trouble_words
+from longtake.validation import check_plain_text
 
 COUNTS = (3, 5, 7, 10)
 TITLE_LIMIT = 200

@@ -20,9 +20,9 @@ from longtake.db.dialects import NOW, SQLITE
 from longtake.engine.events import append_event, append_events
 from longtake.engine.queries import plain
 from longtake.engine.queue_postgresql import arrays
-from longtake.plain_text import check_plain_text, clean_plain_text
 from longtake.services.conversations.store import PAGE_LIMIT, change_conversation, get_conversation
 from longtake.services.conversations.tables import conversations, messages
+from longtake.validation import check_plain_text, clean_plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

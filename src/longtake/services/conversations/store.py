@@ -11,8 +11,8 @@ from longtake.db.dialects import NOW
 from longtake.engine.events import append_event
 from longtake.engine.queries import plain
 from longtake.errors import NotFound
-from longtake.plain_text import check_plain_text
 from longtake.services.conversations.tables import conversations
+from longtake.validation import check_plain_text
 
 if TYPE_CHECKING:
     from datetime import datetime

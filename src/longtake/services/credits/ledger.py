@@ -9,9 +9,9 @@ from sqlalchemy import select, update
 from longtake.clock import new_id
 from longtake.db.dialects import POSTGRESQL
 from longtake.errors import NotFound, StateConflict
-from longtake.plain_text import check_plain_text
 from longtake.services.credits.tables import credit_holds, credit_transfers, tasks
 from longtake.services.credits.transfers import Transfer, check_amount, open_balance, post
+from longtake.validation import check_plain_text
 
 if TYPE_CHECKING:
     from longtake.db import Transaction

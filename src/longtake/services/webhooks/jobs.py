@@ -22,13 +22,13 @@ from longtake.engine.kinds import JobKind, Settlement, Steps
 from longtake.engine.lanes import Lane
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Retry, Snooze
 from longtake.engine.schedules import Schedule, database_now
-from longtake.plain_text import clean_plain_text
 from longtake.redaction import redact_text
 from longtake.services.vault.errors import VaultKeyWrong
 from longtake.services.webhooks.dispatcher import DELIVER
 from longtake.services.webhooks.endpoints import disable_endpoint
 from longtake.services.webhooks.signatures import sealed_name, signed_headers
 from longtake.services.webhooks.tables import webhook_deliveries, webhook_endpoints
+from longtake.validation import clean_plain_text
 
 if TYPE_CHECKING:
     from sqlalchemy import Row

@@ -17,7 +17,6 @@ from longtake.db.dialects import NOW
 from longtake.engine.control import cancel_of_subjects, hurry
 from longtake.engine.queries import plain
 from longtake.errors import NotFound, StateConflict
-from longtake.plain_text import check_plain_text
 from longtake.services.vault.vault import Vault
 from longtake.services.webhooks.dispatcher import DELIVER, delivery_values, enqueue_deliveries
 from longtake.services.webhooks.endpoints import (
@@ -30,6 +29,7 @@ from longtake.services.webhooks.endpoints import (
 from longtake.services.webhooks.schemas import DESCRIPTION_LIMIT, URL_LIMIT
 from longtake.services.webhooks.signatures import new_secret, seal_secret
 from longtake.services.webhooks.tables import IN_STATE, webhook_deliveries, webhook_endpoints
+from longtake.validation import check_plain_text
 
 if TYPE_CHECKING:
     from longtake.adapters.net import HttpClient
