@@ -21,11 +21,9 @@ class SystemClock:
     """The machine's own clocks."""
 
     def now(self) -> datetime:
-        """Return the machine's wall clock, in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return the machine's monotonic clock."""
         return time.monotonic()
 
 

@@ -107,7 +107,6 @@ class Output:
         self._stream = stream
 
     def is_terminal(self) -> bool:
-        """Return whether the stream is a terminal."""
         stream = self._stream or sys.stderr
         return stream is not None and not stream.closed and stream.isatty()
 

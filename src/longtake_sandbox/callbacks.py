@@ -59,13 +59,11 @@ class LoopbackClient:
         return self._session
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run the coroutine in the background."""
         task = asyncio.get_running_loop().create_task(work)
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
     async def close(self) -> None:
-        """Cancel the background work and close the session."""
         for task in tuple(self._work):
             task.cancel()
         await asyncio.gather(*self._work, return_exceptions=True)

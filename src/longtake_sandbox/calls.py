@@ -45,7 +45,6 @@ class Call:
     monotonic_end: float = 0.0
 
     def answered(self, status: int) -> None:
-        """Record the answer's status and the time it took."""
         self.status = status
         self.monotonic_end = time.monotonic()
         self.milliseconds = round((self.monotonic_end - self.monotonic) * 1000, 3)
@@ -133,11 +132,9 @@ class Exchange:
 
     @property
     def fault_value(self) -> str:
-        """Return the value that the call's fault names, or an empty string."""
         return self.fault.value if self.fault else ""
 
     def has_fault(self, kind: str) -> bool:
-        """Return whether a fault of this kind was chosen for the call."""
         return self.fault is not None and self.fault.kind == kind
 
 
@@ -182,7 +179,6 @@ class Endpoint:
             return self.refuse(*refused.args)
 
     async def handle(self, sandbox: Sandbox, request: web.Request) -> web.StreamResponse:
-        """Log a call, choose its fault and answer it."""
         query = _query(request) if request.query_string else ""
         call = sandbox.calls.arrived(self.provider, self.route, request.method, request.path, query)
         exchange = Exchange(self.provider, self.route, request.path, query, request)

@@ -69,7 +69,6 @@ class Match(BaseModel):
     query_contains: str = ""
 
     def fits(self, exchange: Exchange) -> bool:
-        """Return whether the call matches."""
         return (
             self.provider in {"", exchange.provider}
             and self.route in {"", exchange.route}
@@ -165,7 +164,6 @@ class Faults:
         self._dice = random.Random(seed)
 
     def add(self, body: RuleBody) -> Rule:
-        """Add a rule."""
         rule = Rule(next(self._numbers), body)
         self.rules.append(rule)
         return rule

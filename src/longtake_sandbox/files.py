@@ -20,13 +20,13 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from aiohttp import web
+from PIL import Image, ImageOps
 
+from longtake_sandbox import media
 from longtake_sandbox.calls import Endpoint, Exchange
 from longtake_sandbox.faults import AFTERWARDS
 
 if TYPE_CHECKING:
-    from PIL import Image
-
     from longtake_sandbox.faults import Fault
     from longtake_sandbox.sandbox import Options, Sandbox
     from longtake_sandbox.tasks import Task
@@ -62,7 +62,6 @@ class Files:
         self.shared: dict[str, SharedFile] = {}
 
     def share(self, sandbox: Sandbox, task: Task, seconds: float) -> str:
-        """Return a new URL for a task's result."""
         token = secrets.token_urlsafe(18)
         self.shared[token] = SharedFile(task, sandbox.now() + seconds)
         suffix = SUFFIXES[sandbox.studio.recipe(task).media_format]
@@ -94,8 +93,7 @@ async def answer_file(sandbox: Sandbox, exchange: Exchange) -> web.StreamRespons
         return refuse_file(404, 404, "There is no such file.")
     if shared.until <= sandbox.now():
         return refuse_file(410, 410, "This address has expired.")
-    media = await sandbox.studio.make(sandbox.studio.recipe(shared.task))
-    return _file_response(exchange.request, media)
+    return _file_response(exchange.request, await sandbox.studio.make(sandbox.studio.recipe(shared.task)))
 
 
 def refuse_file(status: int, code: int, message: str, fault: Fault | None = None) -> web.Response:  # noqa: ARG001
@@ -104,24 +102,24 @@ def refuse_file(status: int, code: int, message: str, fault: Fault | None = None
     return web.Response(text=text, status=status, content_type="application/xml")
 
 
-def _file_response(request: web.Request, media: Media) -> web.Response:
+def _file_response(request: web.Request, file: Media) -> web.Response:
     headers = {
         "Accept-Ranges": "bytes",
-        "ETag": media.etag,
+        "ETag": file.etag,
         "Cache-Control": "private",
-        "Content-Type": media.content_type,
+        "Content-Type": file.content_type,
     }
-    size = len(media.content)
-    if media.etag in request.headers.get("If-None-Match", ""):
-        return web.Response(status=304, headers={"ETag": media.etag})
+    size = len(file.content)
+    if file.etag in request.headers.get("If-None-Match", ""):
+        return web.Response(status=304, headers={"ETag": file.etag})
     part = _range(request)
-    if part is None or request.headers.get("If-Range", media.etag) != media.etag:
-        return web.Response(body=media.content, headers=headers)
+    if part is None or request.headers.get("If-Range", file.etag) != file.etag:
+        return web.Response(body=file.content, headers=headers)
     start, stop, _step = part.indices(size)
     if start >= stop:
         return web.Response(status=416, headers={"Content-Range": f"bytes */{size}"})
     headers["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
-    return web.Response(body=media.content[start:stop], status=206, headers=headers)
+    return web.Response(body=file.content[start:stop], status=206, headers=headers)
 
 
 def _range(request: web.Request) -> slice | None:
@@ -170,9 +168,7 @@ class Studio:
         given = task.param
         ratio = str(given.get("aspect_ratio") or given.get("aspectRatio") or given.get("image_size") or "")
         if task.kind == "video":
-            from longtake_sandbox.media import is_faststart  # noqa: PLC0415 - loads Pillow only when needed
-
-            faststart = is_faststart(task.prompt, self._options.faststart)
+            faststart = media.is_faststart(task.prompt, self._options.faststart)
             return Recipe(task.prompt, ratio if ":" in ratio else "16:9", "mp4", faststart, task.references)
         image_format = "jpeg" if given.get("output_format") in {"jpg", "jpeg"} else "png"
         return Recipe(task.prompt, ratio or "1:1", image_format, references=task.references)
@@ -197,21 +193,14 @@ class Studio:
 
     async def reduce(self, content: bytes) -> bytes:
         """Return a reference as a small picture; raise OSError or ValueError if it is no picture."""
-        from longtake_sandbox.media import reduce_picture  # noqa: PLC0415 - loads Pillow only when needed
-
-        return await asyncio.get_running_loop().run_in_executor(self._threads, reduce_picture, content)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, media.reduce_picture, content)
 
     def close(self) -> None:
-        """Stop the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 def make_media(recipe: Recipe, tiny: bool = False) -> Media:  # noqa: FBT001, FBT002 - the executor passes by position
     """Draw and encode. This blocks for as long as it takes."""
-    from PIL import Image  # noqa: PLC0415 - loads Pillow only when needed
-
-    from longtake_sandbox import media  # noqa: PLC0415 - as above
-
     if recipe.media_format == "mp4":
         if tiny:
             plain = Image.new("RGB", (TINY * 4, TINY * 4), (90, 140, 200))
@@ -244,7 +233,6 @@ class Covers:
         self._changed: dict[int, Cover] = {}
 
     def of(self, bangumi_id: int) -> Cover:
-        """Return a title's present cover."""
         return self._changed.get(bangumi_id) or Cover(0, NEVER_CHANGED_SINCE - bangumi_id % 100_000 * 60)
 
     def change(self, bangumi_id: int, number: int, now: float) -> None:
@@ -286,12 +274,8 @@ def picture_file(variant: int, size: tuple[int, int], name: str) -> bytes:
 @lru_cache(POSTERS_REMEMBERED)
 def _encoded(variant: int, size: tuple[int, int]) -> tuple[bytes, bytes]:
     """Return a JPEG in two parts, split after its first segment, where a comment may stand."""
-    from PIL import ImageOps  # noqa: PLC0415 - loads Pillow only when needed
-
-    from longtake_sandbox.media import encode  # noqa: PLC0415 - as above
-
     drawn = _drawn(variant)
-    content = encode(drawn if size == drawn.size else ImageOps.fit(drawn, size), "jpeg")
+    content = media.encode(drawn if size == drawn.size else ImageOps.fit(drawn, size), "jpeg")
     head = START_OF_IMAGE + MARKER
     end = head + int.from_bytes(content[head : head + 2], "big")
     return content[:end], content[end:]
@@ -299,9 +283,7 @@ def _encoded(variant: int, size: tuple[int, int]) -> tuple[bytes, bytes]:
 
 @cache
 def _drawn(variant: int) -> Image.Image:
-    from longtake_sandbox.media import draw_picture  # noqa: PLC0415 - loads Pillow only when needed
-
-    return draw_picture(f"poster {variant + 1}", DRAWN_SIZE)
+    return media.draw_picture(f"poster {variant + 1}", DRAWN_SIZE)
 
 
 def _is_known(request: web.Request, etag: str, since: int) -> bool:

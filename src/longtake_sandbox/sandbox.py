@@ -157,7 +157,6 @@ class Sandbox:
         return task
 
     def restore(self) -> None:
-        """Load the tasks that an earlier process accepted."""
         for task in self.journal.read():
             self.tasks.add(task)
             self.callbacks.plan(task)
@@ -174,7 +173,6 @@ class Sandbox:
             sys.stderr.write(line)
 
     async def close(self) -> None:
-        """Close threads, connections and the journal."""
         self.stopping = True
         await self.client.close()
         self.studio.close()

@@ -58,7 +58,6 @@ class SandboxServer:
         return self.sandbox.url
 
     async def stop(self) -> None:
-        """Stop listening and close the sandbox."""
         await self.sandbox.close()
         await self._runner.cleanup()
 
@@ -139,7 +138,6 @@ class Control:
         self._sandbox = sandbox
 
     def add_to(self, application: web.Application) -> None:
-        """Add all routes to an application."""
         application.add_routes([
             web.get("/", self.describe),
             web.get("/_calls", self.list_calls),
@@ -158,7 +156,6 @@ class Control:
         ])  # fmt: skip
 
     async def describe(self, _request: web.Request) -> web.Response:
-        """Name the sandbox, its counts and its control routes."""
         tasks, calls = len(list(self._sandbox.tasks)), self._sandbox.calls.last
         knobs = ["/_calls", "/_calls/summary", "/_tasks", "/_faults", "/_settings", "/_callbacks", "/_titles"]
         return json_response({"name": "Longtake sandbox", "tasks": tasks, "calls": calls, "knobs": knobs})

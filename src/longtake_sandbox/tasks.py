@@ -67,7 +67,6 @@ class Task:
         return "success" if self.ending in {"success", "empty"} else "fail"
 
     def ended(self, now: float) -> bool:
-        """Return whether the task has ended."""
         return self.state(now) in ENDED
 
     @property
@@ -110,7 +109,6 @@ class Tasks:
         return task
 
     def add(self, task: Task) -> None:
-        """Add an accepted task."""
         self._tasks[task.id] = task
 
     def get(self, identity: str, family: str = "") -> Task | None:
@@ -119,7 +117,6 @@ class Tasks:
         return task if task and family in {"", task.family} else None
 
     def newest(self, family: str) -> Task | None:
-        """Return the latest task of a family."""
         return next((task for task in reversed(self._tasks.values()) if task.family == family), None)
 
     def __iter__(self) -> Iterator[Task]:
@@ -165,7 +162,6 @@ class Journal:
         yield from found.values()
 
     def close(self) -> None:
-        """Close the file."""
         if self._file:
             self._file.close()
 

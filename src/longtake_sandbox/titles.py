@@ -230,7 +230,6 @@ class Catalogue:
         self.calendar = _calendar(titles)
 
     def after(self, bangumi_id: int, limit: int | None) -> list[Title]:
-        """Return the titles after an id."""
         start = bisect_right(self.titles, bangumi_id, key=lambda title: title.bangumi_id)
         return self.titles[start : None if limit is None else start + limit]
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Self
 from longtake.client.errors import DownloadFailed
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from longtake.client.shapes import Asset
 
 SUFFIXES = {
@@ -38,14 +36,11 @@ class PartFile:
         self._sum = hashlib.sha256()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         self._file.close()
         self._part.unlink(missing_ok=True)
 
     def write(self, chunk: bytes) -> None:
-        """Append bytes."""
         self._file.write(chunk)
         self._sum.update(chunk)
         self._size += len(chunk)

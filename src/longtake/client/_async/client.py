@@ -7,15 +7,7 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from longtake.client._async.resources import (
-    AsyncApi,
-    AsyncAssets,
-    AsyncCatalogue,
-    AsyncConversations,
-    AsyncRuns,
-    AsyncTasks,
-    AsyncWebhooks,
-)
+from longtake.client._async import resources
 from longtake.client._async.transport import AsyncTransport
 from longtake.client.download import PartFile, target_of
 from longtake.client.errors import DownloadFailed, LongtakeApiError, RetryBudget, ServerUnreachable
@@ -35,7 +27,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import AsyncGenerator, Mapping, Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from longtake.client.shapes import Asset, Balance, Me, Model, Run, Snapshot, Task
 
@@ -56,20 +47,18 @@ class AsyncClient:
 
     def __init__(self, server: str = DEFAULT_SERVER, token: str = "", *, patience_seconds: float = 30.0) -> None:
         self._transport = AsyncTransport()
-        self._api = AsyncApi(self._transport, server, token, patience_seconds)
-        self.tasks = AsyncTasks(self._api)
-        self.assets = AsyncAssets(self._api)
-        self.runs = AsyncRuns(self._api)
-        self.catalogue = AsyncCatalogue(self._api)
-        self.conversations = AsyncConversations(self._api)
-        self.webhooks = AsyncWebhooks(self._api)
+        self._api = resources.AsyncApi(self._transport, server, token, patience_seconds)
+        self.tasks = resources.AsyncTasks(self._api)
+        self.assets = resources.AsyncAssets(self._api)
+        self.runs = resources.AsyncRuns(self._api)
+        self.catalogue = resources.AsyncCatalogue(self._api)
+        self.conversations = resources.AsyncConversations(self._api)
+        self.webhooks = resources.AsyncWebhooks(self._api)
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_exception: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -270,7 +259,7 @@ class AsyncClient:
             with PartFile(target) as file:
                 async for piece in opened.pieces():
                     file.write(piece)
-                return file.keep(asset, opened.header("Content-Length"))
+                return file.keep(asset, opened.headers.get("content-length"))
 
 
 def choose_model(models: Sequence[Model], kind: str | None, name: str | None, references: int) -> tuple[str, str]:

@@ -49,7 +49,6 @@ class AsyncApi:
         self.patience_seconds = patience_seconds
 
     async def get(self, path: str, headers: Mapping[str, str] | None = None, seconds: float = LIMIT_SECONDS) -> Any:
-        """Send a GET request."""
         return await self.send(Request("GET", path, headers or {}, seconds=seconds))
 
     async def post(

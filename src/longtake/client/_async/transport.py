@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -16,31 +15,23 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
 
-@dataclass
 class AsyncResponse:
-    """An answer whose body is not read yet."""
+    """An answer whose body is not read yet; header names are in lower case."""
 
-    response: aiohttp.ClientResponse
-
-    @property
-    def status(self) -> int:
-        return self.response.status
-
-    def header(self, name: str) -> str | None:
-        """Return a header's value."""
-        return self.response.headers.get(name)
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self.status = response.status
+        self.headers = {name.lower(): value for name, value in response.headers.items()}
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives."""
         with _unreachable():
-            async for piece in self.response.content.iter_any():
+            async for piece in self._response.content.iter_any():
                 yield piece
 
     async def reply(self) -> Reply:
-        """Read the whole body."""
-        headers = {name.lower(): value for name, value in self.response.headers.items()}
         with _unreachable():
-            return Reply(self.response.status, headers, await self.response.read())
+            return Reply(self.status, self.headers, await self._response.read())
 
 
 class AsyncTransport:
@@ -72,16 +63,13 @@ class AsyncTransport:
             response.close()
 
     async def send(self, request: Request) -> Reply:
-        """Send a request; return the complete answer."""
         async with self.open(request) as opened:
             return await opened.reply()
 
     async def pause(self, seconds: float) -> None:
-        """Sleep."""
         await asyncio.sleep(seconds)
 
     async def close(self) -> None:
-        """Close all connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None

@@ -7,15 +7,7 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from longtake.client._sync.resources import (
-    Api,
-    Assets,
-    Catalogue,
-    Conversations,
-    Runs,
-    Tasks,
-    Webhooks,
-)
+from longtake.client._sync import resources
 from longtake.client._sync.transport import Transport
 from longtake.client.download import PartFile, target_of
 from longtake.client.errors import DownloadFailed, LongtakeApiError, RetryBudget, ServerUnreachable
@@ -35,7 +27,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Generator, Mapping, Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from longtake.client.shapes import Asset, Balance, Me, Model, Run, Snapshot, Task
 
@@ -56,20 +47,18 @@ class Client:
 
     def __init__(self, server: str = DEFAULT_SERVER, token: str = "", *, patience_seconds: float = 30.0) -> None:
         self._transport = Transport()
-        self._api = Api(self._transport, server, token, patience_seconds)
-        self.tasks = Tasks(self._api)
-        self.assets = Assets(self._api)
-        self.runs = Runs(self._api)
-        self.catalogue = Catalogue(self._api)
-        self.conversations = Conversations(self._api)
-        self.webhooks = Webhooks(self._api)
+        self._api = resources.Api(self._transport, server, token, patience_seconds)
+        self.tasks = resources.Tasks(self._api)
+        self.assets = resources.Assets(self._api)
+        self.runs = resources.Runs(self._api)
+        self.catalogue = resources.Catalogue(self._api)
+        self.conversations = resources.Conversations(self._api)
+        self.webhooks = resources.Webhooks(self._api)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -264,7 +253,7 @@ class Client:
             with PartFile(target) as file:
                 for piece in opened.pieces():
                     file.write(piece)
-                return file.keep(asset, opened.header("Content-Length"))
+                return file.keep(asset, opened.headers.get("content-length"))
 
 
 def choose_model(models: Sequence[Model], kind: str | None, name: str | None, references: int) -> tuple[str, str]:

@@ -49,7 +49,6 @@ class Api:
         self.patience_seconds = patience_seconds
 
     def get(self, path: str, headers: Mapping[str, str] | None = None, seconds: float = LIMIT_SECONDS) -> Any:
-        """Send a GET request."""
         return self.send(Request("GET", path, headers or {}, seconds=seconds))
 
     def post(

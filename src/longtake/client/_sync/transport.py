@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -18,31 +17,23 @@ if TYPE_CHECKING:
 PIECE_BYTES = 65_536
 
 
-@dataclass
 class Response:
-    """An answer whose body is not read yet."""
+    """An answer whose body is not read yet; header names are in lower case."""
 
-    response: http.client.HTTPResponse
-
-    @property
-    def status(self) -> int:
-        return self.response.status
-
-    def header(self, name: str) -> str | None:
-        """Return a header's value."""
-        return self.response.getheader(name)
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self._response = response
+        self.status = response.status
+        self.headers = {name.lower(): value for name, value in response.getheaders()}
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the body as it arrives."""
         with _unreachable(sent=True):
-            while piece := self.response.read1(PIECE_BYTES):
+            while piece := self._response.read1(PIECE_BYTES):
                 yield piece
 
     def reply(self) -> Reply:
-        """Read the whole body."""
-        headers = {name.lower(): value for name, value in self.response.getheaders()}
         with _unreachable(sent=True):
-            return Reply(self.response.status, headers, self.response.read())
+            return Reply(self.status, self.headers, self._response.read())
 
 
 class Transport:
@@ -68,12 +59,10 @@ class Transport:
             connection.close()
 
     def send(self, request: Request) -> Reply:
-        """Send a request; return the complete answer."""
         with self.open(request) as opened:
             return opened.reply()
 
     def pause(self, seconds: float) -> None:
-        """Sleep."""
         time.sleep(seconds)
 
     def close(self) -> None:
