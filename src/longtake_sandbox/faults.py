@@ -55,10 +55,14 @@ ROUTES = {
 }  # fmt: skip
 
 
-class Match(BaseModel):
-    """The calls that a rule concerns. An empty field matches every call."""
+class Posted(BaseModel):
+    """A JSON object whose members are all known."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Match(Posted):
+    """The calls that a rule concerns. An empty field matches every call."""
 
     provider: str = ""
     route: str = ""
@@ -80,10 +84,8 @@ class Match(BaseModel):
         )
 
 
-class Fault(BaseModel):
+class Fault(Posted):
     """What happens to a matching call."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Kind
     #: The HTTP status. A code without a status is sent inside a 200, as KIE does.
@@ -117,10 +119,8 @@ class Fault(BaseModel):
         return self
 
 
-class RuleBody(BaseModel):
+class RuleBody(Posted):
     """A rule as posted. Without ``times`` and ``probability`` it applies to every match until it is deleted."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     match: Match = Match()
     fault: Fault
@@ -261,18 +261,14 @@ async def _answer_instead(sandbox: Sandbox, endpoint: Endpoint, exchange: Exchan
         return web.Response(body=GARBAGE, content_type="application/json")
     if fault.kind in {"hang", "accept_then_hang"}:
         await _wait_for_disconnect(sandbox, exchange.request)
-    return _cut(exchange.request)
+    if exchange.request.transport is not None:
+        exchange.request.transport.abort()
+    return web.Response(status=NO_ANSWER)
 
 
 async def _wait_for_disconnect(sandbox: Sandbox, request: web.Request) -> None:
     while request.transport is not None and not request.transport.is_closing() and not sandbox.stopping:  # noqa: ASYNC110 - aiohttp has no event for it
         await asyncio.sleep(SILENCE_SECONDS)
-
-
-def _cut(request: web.Request) -> web.Response:
-    if request.transport is not None:
-        request.transport.abort()
-    return web.Response(status=NO_ANSWER)
 
 
 async def _stream(request: web.Request, done: web.StreamResponse, *, endless: bool) -> web.StreamResponse:

@@ -186,27 +186,22 @@ async def record_info(sandbox: Sandbox, exchange: Exchange) -> web.StreamRespons
 
 def record(sandbox: Sandbox, task: Task, state: str) -> dict[str, Any]:
     """Return the task in recordInfo's shape, with its results as JSON inside a string."""
-    content: dict[str, Any] = {
+    ended = state in ENDED
+    code, message = end_of(task.ending, task.failure) if state == "fail" else (None, None)
+    results = orjson.dumps({"resultUrls": result_urls(sandbox, task)}).decode() if state == "success" else ""
+    return {
         "taskId": task.id,
         "model": task.model,
         "state": state,
         "param": orjson.dumps({"model": task.model, "input": task.param, "callBackUrl": task.callback_url}).decode(),
-        "resultJson": "",
-        "failCode": None,
-        "failMsg": None,
-        "costTime": None,
-        "completeTime": None,
+        "resultJson": results,
+        "failCode": code,
+        "failMsg": message,
+        "costTime": milliseconds(task.seconds) if ended else None,
+        "completeTime": milliseconds(task.ends_at) if ended else None,
         "createTime": milliseconds(task.created),
         "updateTime": milliseconds(min(sandbox.now(), task.ends_at)),
     }
-    if state == "success":
-        content["resultJson"] = orjson.dumps({"resultUrls": result_urls(sandbox, task)}).decode()
-    elif state == "fail":
-        content["failCode"], content["failMsg"] = end_of(task.ending, task.failure)
-    if state in ENDED:
-        content["costTime"] = milliseconds(task.seconds)
-        content["completeTime"] = milliseconds(task.ends_at)
-    return content
 
 
 def callback(sandbox: Sandbox, task: Task) -> dict[str, Any]:
@@ -270,25 +265,18 @@ async def veo_record_info(sandbox: Sandbox, exchange: Exchange) -> web.StreamRes
 
 def veo_record(sandbox: Sandbox, task: Task, flag: int) -> dict[str, Any]:
     """Return the task in record-info's shape, with its results as an array."""
-    content: dict[str, Any] = {
+    code, message = end_of(task.ending, task.failure) if flag in {FAILED, BLOCKED} else (None, None)
+    return {
         "taskId": task.id,
         "paramJson": orjson.dumps(task.param).decode(),
         "createTime": milliseconds(task.created),
-        "completeTime": None,
-        "response": None,
+        "completeTime": milliseconds(task.ends_at) if flag in {DONE, FAILED, BLOCKED} else None,
+        "response": {"taskId": task.id, **_results(sandbox, task)} if flag == DONE else None,
         "successFlag": flag,
-        "errorCode": None,
-        "errorMessage": None,
+        "errorCode": code and int(code),
+        "errorMessage": message,
         "fallbackFlag": False,
     }
-    if flag == DONE:
-        content["response"] = {"taskId": task.id, **_results(sandbox, task)}
-    elif flag in {FAILED, BLOCKED}:
-        code, content["errorMessage"] = end_of(task.ending, task.failure)
-        content["errorCode"] = int(code)
-    if flag in {DONE, FAILED, BLOCKED}:
-        content["completeTime"] = milliseconds(task.ends_at)
-    return content
 
 
 def veo_callback(sandbox: Sandbox, task: Task) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from longtake_sandbox import catalogues, files, gemini, kie
 from longtake_sandbox.calls import json_response
 from longtake_sandbox.catalogues import cover_url
-from longtake_sandbox.faults import RuleBody
+from longtake_sandbox.faults import Posted, RuleBody
 from longtake_sandbox.sandbox import MOST_TITLES, Limit, Sandbox
 
 if TYPE_CHECKING:
@@ -94,10 +94,8 @@ async def _serve(options: Options, announce: Callable[[str], None]) -> None:
     await server.stop()
 
 
-class SettingsBody(BaseModel):
+class SettingsBody(Posted):
     """Settings to change while the sandbox runs; fields left out stay. An empty string removes a limit."""
-
-    model_config = ConfigDict(extra="forbid")
 
     #: None removes a model's own duration.
     seconds: dict[str, Annotated[float, Field(ge=0)] | None] | None = None
@@ -113,19 +111,15 @@ class SettingsBody(BaseModel):
     faststart: Literal["half", "yes", "no"] | None = None
 
 
-class CallbackBody(BaseModel):
+class CallbackBody(Posted):
     """A callback to send now, for a task with a callback URL."""
-
-    model_config = ConfigDict(extra="forbid")
 
     task: str
     kind: Literal["duplicate", "forged", "early", "unknown_task"] = "duplicate"
 
 
-class CoverBody(BaseModel):
+class CoverBody(Posted):
     """The number of the picture to show as a title's cover and poster."""
-
-    model_config = ConfigDict(extra="forbid")
 
     bangumi_id: int
     cover: int = Field(ge=0)
@@ -257,7 +251,7 @@ def refuse(message: str, status: int = 400) -> web.Response:
 
 
 async def _answer_body(
-    model: type[BaseModel], answer: Callable[[Any], Awaitable[web.Response]], request: web.Request
+    model: type[Posted], answer: Callable[[Any], Awaitable[web.Response]], request: web.Request
 ) -> web.Response:
     """Parse the request's body and answer it; an error names the body's invalid fields."""
     try:

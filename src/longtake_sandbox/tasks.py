@@ -103,7 +103,9 @@ class Tasks:
     ) -> Task:
         """Accept a task. It costs money from here on."""
         identity = prefix + uuid.uuid4().hex
-        ending, seconds = read_directives(prompt, self._spread(identity, self.options.duration(model, kind)))
+        share = zlib.crc32(identity.encode()) / 2**32
+        usual = self.options.duration(model, kind) * (1 + self.options.spread * (2 * share - 1))
+        ending, seconds = read_directives(prompt, usual)
         task = Task(identity, provider, family, model, kind, prompt, now, seconds, ending, **fields)
         self.add(task)
         return task
@@ -121,10 +123,6 @@ class Tasks:
 
     def __iter__(self) -> Iterator[Task]:
         return iter(self._tasks.values())
-
-    def _spread(self, identity: str, seconds: float) -> float:
-        part = zlib.crc32(identity.encode()) / 2**32
-        return seconds * (1 + self.options.spread * (2 * part - 1))
 
 
 def reference_of(callback_url: str) -> str:
@@ -147,7 +145,9 @@ class Journal:
     def write(self, task: Task) -> None:
         """Append the task's present state. Of several lines for one task the last counts."""
         if self._file:
-            self._file.write(orjson.dumps(_row(task)) + b"\n")
+            # An infinite duration becomes null.
+            row = {name: value for name, value in asdict(task).items() if name not in FLEETING}
+            self._file.write(orjson.dumps(row) + b"\n")
 
     def read(self) -> Iterator[Task]:
         """Yield the tasks in the file, without lines that a kill cut off."""
@@ -164,12 +164,6 @@ class Journal:
     def close(self) -> None:
         if self._file:
             self._file.close()
-
-
-def _row(task: Task) -> dict[str, Any]:
-    row = {name: value for name, value in asdict(task).items() if name not in FLEETING}
-    row["seconds"] = None if math.isinf(task.seconds) else task.seconds
-    return row
 
 
 SLOW_FACTOR = 10.0
