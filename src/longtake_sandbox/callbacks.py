@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from longtake_sandbox.sandbox import Sandbox
     from longtake_sandbox.tasks import Task
 
-CONNECTIONS = 200
+CONNECTIONS = 400
 CALLBACK_SECONDS = 15.0
 #: The pauses after the first try and the next two; the fourth try is the last.
 RETRY_SECONDS = (0.5, 2.0, 5.0)

@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from aiohttp import web
@@ -142,12 +142,6 @@ class Refused(Exception):
     """The request is refused. The arguments are an HTTP status, the provider's code, and a message."""
 
 
-class Refuse(Protocol):
-    """Builds an error response in a provider's shape."""
-
-    def __call__(self, status: int, code: int, message: str, fault: Fault | None = None) -> web.Response: ...
-
-
 def read_nothing(_sandbox: Sandbox, _exchange: Exchange) -> None:
     """Read nothing: the path and query say all."""
 
@@ -156,7 +150,8 @@ def read_nothing(_sandbox: Sandbox, _exchange: Exchange) -> None:
 class Endpoint:
     """A route of a provider.
 
-    ``read`` fills in what the call is about, ``check`` returns the refusal of a caller, ``answer`` does the work.
+    ``read`` fills in what the call is about, ``check`` returns the refusal of a caller, ``answer`` does the work, and
+    ``refuse`` builds an error in the provider's shape from a status, a code, a message, and perhaps a fault.
     """
 
     method: str
@@ -166,7 +161,7 @@ class Endpoint:
     read: Callable[[Sandbox, Exchange], None] = read_nothing
     _: KW_ONLY
     provider: str
-    refuse: Refuse
+    refuse: Callable[..., web.Response]
     check: Callable[[Sandbox, Exchange], web.Response | None] | None = None
 
     async def reply(self, sandbox: Sandbox, exchange: Exchange) -> web.StreamResponse:
