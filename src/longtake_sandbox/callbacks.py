@@ -21,7 +21,7 @@ import orjson
 from longtake_sandbox.calls import Exchange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Coroutine, Sequence
 
     from longtake_sandbox.sandbox import Sandbox
     from longtake_sandbox.tasks import Task
@@ -71,89 +71,86 @@ class LoopbackClient:
             await self._session.close()
 
 
-class Callbacks:
-    """Plans and sends callbacks. `shapes` holds the function that builds the body for each family of tasks."""
+def plan_callback(sandbox: Sandbox, task: Task) -> None:
+    """Send a callback when the task ends, if it has a callback URL and a finite duration."""
+    if task.callback_url and not task.called_back and not math.isinf(task.seconds):
+        sandbox.client.start(_report_end(sandbox, task))
 
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
-        self.shapes: dict[str, Callable[[Sandbox, Task], dict[str, Any]]] = {}
 
-    def plan(self, task: Task) -> None:
-        """Send a callback when the task ends, if it has a callback URL and a finite duration."""
-        if task.callback_url and not task.called_back and not math.isinf(task.seconds):
-            self._sandbox.client.start(self._report_end(task))
+async def send_callback(sandbox: Sandbox, task: Task, kind: str) -> int:
+    """Post a duplicate, forged, early or unknown_task callback now; return the receiver's status."""
+    content = sandbox.callback_shapes[task.family](sandbox, task)
+    data = content["data"]
+    if kind == "unknown_task":
+        data["taskId"] = UNKNOWN_TASK
+    if kind in {"early", "forged"}:
+        url = "http://127.0.0.1:9/forged.png" if kind == "forged" else f"{sandbox.url}/files/early"
+        lie = {"resultUrls": [url]}
+        data.update(state="success", resultJson=orjson.dumps(lie).decode(), info=lie)
+        content.update(code=200, msg="success")
+    key = None if kind == "forged" else sandbox.options.webhook_key
+    return await _post(sandbox, task, content, kind, key=key)
 
-    async def send(self, task: Task, kind: str) -> int:
-        """Post a duplicate, forged, early or unknown_task callback now; return the receiver's status."""
-        content = self._content(task)
-        data = content["data"]
-        if kind == "unknown_task":
-            data["taskId"] = UNKNOWN_TASK
-        if kind in {"early", "forged"}:
-            url = "http://127.0.0.1:9/forged.png" if kind == "forged" else f"{self._sandbox.url}/files/early"
-            lie = {"resultUrls": [url]}
-            data.update(state="success", resultJson=orjson.dumps(lie).decode(), info=lie)
-            content.update(code=200, msg="success")
-        key = None if kind == "forged" else self._sandbox.options.webhook_key
-        return await self._post(task, content, kind, key=key)
 
-    async def _report_end(self, task: Task) -> None:
-        await self._wait_and_send(task)
-        task.called_back = True
-        self._sandbox.journal.write(task)
+async def _report_end(sandbox: Sandbox, task: Task) -> None:
+    await _wait_and_send(sandbox, task)
+    task.called_back = True
+    sandbox.journal.write(task)
 
-    async def _wait_and_send(self, task: Task) -> None:
-        exchange = Exchange(task.provider, "callback", task.callback_url)
-        exchange.about(task)
-        fault = self._sandbox.faults.choose(exchange)
-        if fault and fault.kind == "early":
-            await self.send(task, "early")
-        while not task.ended(self._sandbox.now()):  # noqa: ASYNC110 - the end is a time, not an event
-            await asyncio.sleep(max(task.ends_at - self._sandbox.now(), 0.02))
-        if fault:
-            await asyncio.sleep(fault.delay)
-        if fault and fault.kind == "drop":
+
+async def _wait_and_send(sandbox: Sandbox, task: Task) -> None:
+    exchange = Exchange(task.provider, "callback", task.callback_url)
+    exchange.about(task)
+    fault = sandbox.faults.choose(exchange)
+    if fault and fault.kind == "early":
+        await send_callback(sandbox, task, "early")
+    while not task.ended(sandbox.now()):  # noqa: ASYNC110 - the end is a time, not an event
+        await asyncio.sleep(max(task.ends_at - sandbox.now(), 0.02))
+    if fault:
+        await asyncio.sleep(fault.delay)
+    if fault and fault.kind == "drop":
+        return
+    if fault and fault.kind == "forged":
+        await send_callback(sandbox, task, "forged")
+        return
+    for number in range(DUPLICATES if fault and fault.kind == "duplicate" else 1):
+        await _send_with_retries(sandbox, task, "duplicate" if number else "")
+
+
+async def _send_with_retries(sandbox: Sandbox, task: Task, fault: str) -> None:
+    for pause in (*RETRY_SECONDS, None):
+        content = sandbox.callback_shapes[task.family](sandbox, task)
+        status = await _post(sandbox, task, content, fault, key=sandbox.options.webhook_key)
+        if 200 <= status < 300 or pause is None:  # noqa: PLR2004 - the range of success
             return
-        if fault and fault.kind == "forged":
-            await self.send(task, "forged")
-            return
-        for number in range(DUPLICATES if fault and fault.kind == "duplicate" else 1):
-            await self._send_with_retries(task, "duplicate" if number else "")
+        await asyncio.sleep(pause)
 
-    async def _send_with_retries(self, task: Task, fault: str) -> None:
-        for pause in (*RETRY_SECONDS, None):
-            status = await self._post(task, self._content(task), fault, key=self._sandbox.options.webhook_key)
-            if 200 <= status < 300 or pause is None:  # noqa: PLR2004 - the range of success
-                return
-            await asyncio.sleep(pause)
 
-    def _content(self, task: Task) -> dict[str, Any]:
-        return self.shapes[task.family](self._sandbox, task)
+async def _post(sandbox: Sandbox, task: Task, content: dict[str, Any], fault: str, *, key: str | None) -> int:
+    call = sandbox.calls.arrived(task.provider, "callback", "POST", task.callback_url)
+    call.task, call.prompt, call.model, call.fault = task.id, task.prompt, task.model, fault
+    status = 0
+    if is_loopback(task.callback_url):
+        limit = aiohttp.ClientTimeout(total=CALLBACK_SECONDS)
+        headers = {"Content-Type": "application/json", **_signature(sandbox, content, key)}
+        with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+            async with sandbox.client.session.post(
+                task.callback_url, data=orjson.dumps(content), headers=headers, timeout=limit, allow_redirects=False
+            ) as response:
+                status = response.status
+    call.answered(status)
+    sandbox.report(call)
+    return status
 
-    async def _post(self, task: Task, content: dict[str, Any], fault: str, *, key: str | None) -> int:
-        call = self._sandbox.calls.arrived(task.provider, "callback", "POST", task.callback_url)
-        call.task, call.prompt, call.model, call.fault = task.id, task.prompt, task.model, fault
-        status = 0
-        if is_loopback(task.callback_url):
-            limit = aiohttp.ClientTimeout(total=CALLBACK_SECONDS)
-            headers = {"Content-Type": "application/json", **self._signature(content, key)}
-            with contextlib.suppress(aiohttp.ClientError, TimeoutError):
-                async with self._sandbox.client.session.post(
-                    task.callback_url, data=orjson.dumps(content), headers=headers, timeout=limit, allow_redirects=False
-                ) as response:
-                    status = response.status
-        call.answered(status)
-        self._sandbox.report(call)
-        return status
 
-    def _signature(self, content: dict[str, Any], key: str | None) -> dict[str, str]:
-        """Sign the id and the time, not the body, as KIE does. With `key` None the signature is forged."""
-        if not self._sandbox.options.webhook_key:
-            return {}
-        timestamp = str(int(self._sandbox.now()))
-        message = f"{content['data']['taskId']}.{timestamp}".encode()
-        made = hmac.new((key or "a wrong key").encode(), message, hashlib.sha256).digest()
-        return {"X-Webhook-Timestamp": timestamp, "X-Webhook-Signature": base64.b64encode(made).decode()}
+def _signature(sandbox: Sandbox, content: dict[str, Any], key: str | None) -> dict[str, str]:
+    """Sign the id and the time, not the body, as KIE does. With `key` None the signature is forged."""
+    if not sandbox.options.webhook_key:
+        return {}
+    timestamp = str(int(sandbox.now()))
+    message = f"{content['data']['taskId']}.{timestamp}".encode()
+    made = hmac.new((key or "a wrong key").encode(), message, hashlib.sha256).digest()
+    return {"X-Webhook-Timestamp": timestamp, "X-Webhook-Signature": base64.b64encode(made).decode()}
 
 
 FETCH_SECONDS = 10.0

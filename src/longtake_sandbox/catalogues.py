@@ -9,7 +9,7 @@ import hashlib
 import math
 import re
 from functools import partial
-from http import HTTPStatus
+from http.client import responses
 from typing import TYPE_CHECKING, Any
 
 from longtake_sandbox.calls import Endpoint, Exchange, Refused, json_response
@@ -42,10 +42,7 @@ WITHOUT_IMAGES, REDUCED = 11, 5
 
 def refuse_bangumi(status: int, code: int, message: str, fault: Fault | None = None) -> web.Response:  # noqa: ARG001
     """Return an error in Bangumi's shape."""
-    try:
-        title = HTTPStatus(status).phrase
-    except ValueError:
-        title = "Error"
+    title = responses.get(status, "Error")
     request_id = hashlib.blake2s(message.encode(), digest_size=8).hexdigest()
     return json_response({"title": title, "description": message, "details": {}, "request_id": request_id}, status)
 

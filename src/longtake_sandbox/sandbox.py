@@ -9,7 +9,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from longtake_sandbox.callbacks import Callbacks, LoopbackClient, fetch_references
+from longtake_sandbox.callbacks import LoopbackClient, fetch_references, plan_callback
 from longtake_sandbox.calls import CallLog
 from longtake_sandbox.faults import Faults
 from longtake_sandbox.files import Covers, Files, Studio
@@ -17,7 +17,7 @@ from longtake_sandbox.tasks import Journal, Task, Tasks
 from longtake_sandbox.titles import Catalogue, make_catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from longtake_sandbox.calls import Call, Exchange
 
@@ -125,7 +125,8 @@ class Sandbox:
         self.studio = Studio(options)
         self.journal = Journal(options.state)
         self.client = LoopbackClient()
-        self.callbacks = Callbacks(self)
+        #: Builds the body of a callback for each family of tasks.
+        self.callback_shapes: dict[str, Callable[[Sandbox, Task], dict[str, Any]]] = {}
         self._catalogue: Catalogue | None = None
 
     @property
@@ -152,14 +153,14 @@ class Sandbox:
         if image_urls:
             task.fetching = True
             self.client.start(fetch_references(self, task, image_urls))
-        self.callbacks.plan(task)
+        plan_callback(self, task)
         exchange.task = task.id
         return task
 
     def restore(self) -> None:
         for task in self.journal.read():
             self.tasks.add(task)
-            self.callbacks.plan(task)
+            plan_callback(self, task)
 
     def accepts_key(self, key: str) -> bool:
         """Return whether the key is valid. Without a list of keys any non-empty one is."""

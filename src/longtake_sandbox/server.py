@@ -16,6 +16,7 @@ from aiohttp import web
 from pydantic import Field, ValidationError
 
 from longtake_sandbox import catalogues, files, gemini, kie
+from longtake_sandbox.callbacks import send_callback
 from longtake_sandbox.calls import json_response
 from longtake_sandbox.catalogues import cover_url
 from longtake_sandbox.faults import Posted, RuleBody
@@ -43,7 +44,7 @@ class SandboxServer:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.sandbox = Sandbox(options)
-        self.sandbox.callbacks.shapes.update(CALLBACK_SHAPES)
+        self.sandbox.callback_shapes |= CALLBACK_SHAPES
         self._runner = web.AppRunner(self._application(), access_log=None, shutdown_timeout=STOP_SECONDS)
 
     async def start(self) -> str:
@@ -207,7 +208,7 @@ class Control:
         task = self._sandbox.tasks.get(body.task)
         if task is None or not task.callback_url:
             return refuse("there is no such task, or it named no callback address", 404)
-        return json_response({"status": await self._sandbox.callbacks.send(task, body.kind)})
+        return json_response({"status": await send_callback(self._sandbox, task, body.kind)})
 
     async def list_titles(self, request: web.Request) -> web.Response:
         """List the titles with the true answers about them, or `limit` of them after an id."""
