@@ -131,7 +131,7 @@ class AsyncClient:
         return self._events(cursor, types)
 
     async def _events(
-        self, cursor: str | None, types: Sequence[str], fatal: Sequence[str] = ()
+        self, cursor: str | None, types: Sequence[str], end_on: Sequence[str] = ()
     ) -> AsyncGenerator[Event]:
         budget = RetryBudget(self._api.patience_seconds)
         missed: Event | None = None
@@ -152,8 +152,8 @@ class AsyncClient:
                 # The server closed the stream in order; another may take over at once.
                 failure: LongtakeApiError = ServerUnreachable("The stream has ended.", sent=False)
             except LongtakeApiError as error:
-                if error.code in fatal:
-                    raise
+                if error.code in end_on:
+                    return
                 failure = error
             await self._transport.pause(budget.pause(failure, repeatable=True))
 
@@ -174,27 +174,18 @@ class AsyncClient:
     async def follow(self, *task_ids: str) -> AsyncGenerator[Task]:
         """Yield each task now and after every change, until all have ended."""
         waiting = set(task_ids)
-        try:
-            async with contextlib.aclosing(self._events(None, ["task.*"], NO_STREAM)) as events:
-                async for event in events:
-                    # Changes before the connection began may have been missed.
-                    changed = waiting if event.type == "ready" else waiting & {event.subject}
-                    for task_id in sorted(changed):
-                        task = await self.tasks.get(task_id)
-                        yield task
-                        if task["ended_at"] is not None:
-                            waiting = waiting - {task_id}
-                    if not waiting:
-                        return
-        except LongtakeApiError as error:
-            if error.code not in NO_STREAM:
-                raise
-        async with contextlib.aclosing(self._poll(waiting)) as tasks:
-            async for task in tasks:
-                yield task
-
-    async def _poll(self, waiting: set[str]) -> AsyncGenerator[Task]:
-        """Follow tasks by polling, where there is no stream."""
+        async with contextlib.aclosing(self._events(None, ["task.*"], NO_STREAM)) as events:
+            async for event in events:
+                # Changes before the connection began may have been missed.
+                changed = waiting if event.type == "ready" else waiting & {event.subject}
+                for task_id in sorted(changed):
+                    task = await self.tasks.get(task_id)
+                    yield task
+                    if task["ended_at"] is not None:
+                        waiting = waiting - {task_id}
+                if not waiting:
+                    return
+        # There is no stream.
         seconds = 0
         while waiting:
             for task_id in sorted(waiting):
@@ -208,17 +199,14 @@ class AsyncClient:
 
     async def follow_run(self, run_id: str) -> AsyncGenerator[Run]:
         """Yield a run now and after every change, until none of its images is unfinished."""
-        try:
-            async with contextlib.aclosing(self._events(None, ["run.*", "scene.*"], NO_STREAM)) as events:
-                async for event in events:
-                    if event.type == "ready" or event.subject == run_id:
-                        run = await self.runs.get(run_id)
-                        yield run
-                        if run["status"] != "generating":
-                            return
-        except LongtakeApiError as error:
-            if error.code not in NO_STREAM:
-                raise
+        async with contextlib.aclosing(self._events(None, ["run.*", "scene.*"], NO_STREAM)) as events:
+            async for event in events:
+                if event.type == "ready" or event.subject == run_id:
+                    run = await self.runs.get(run_id)
+                    yield run
+                    if run["status"] != "generating":
+                        return
+        # There is no stream.
         while True:
             run = await self.runs.get(run_id)
             yield run

@@ -128,7 +128,7 @@ class Client:
         """
         return self._events(cursor, types)
 
-    def _events(self, cursor: str | None, types: Sequence[str], fatal: Sequence[str] = ()) -> Generator[Event]:
+    def _events(self, cursor: str | None, types: Sequence[str], end_on: Sequence[str] = ()) -> Generator[Event]:
         budget = RetryBudget(self._api.patience_seconds)
         missed: Event | None = None
         while True:
@@ -148,8 +148,8 @@ class Client:
                 # The server closed the stream in order; another may take over at once.
                 failure: LongtakeApiError = ServerUnreachable("The stream has ended.", sent=False)
             except LongtakeApiError as error:
-                if error.code in fatal:
-                    raise
+                if error.code in end_on:
+                    return
                 failure = error
             self._transport.pause(budget.pause(failure, repeatable=True))
 
@@ -169,26 +169,18 @@ class Client:
     def follow(self, *task_ids: str) -> Generator[Task]:
         """Yield each task now and after every change, until all have ended."""
         waiting = set(task_ids)
-        try:
-            with contextlib.closing(self._events(None, ["task.*"], NO_STREAM)) as events:
-                for event in events:
-                    # Changes before the connection began may have been missed.
-                    changed = waiting if event.type == "ready" else waiting & {event.subject}
-                    for task_id in sorted(changed):
-                        task = self.tasks.get(task_id)
-                        yield task
-                        if task["ended_at"] is not None:
-                            waiting = waiting - {task_id}
-                    if not waiting:
-                        return
-        except LongtakeApiError as error:
-            if error.code not in NO_STREAM:
-                raise
-        with contextlib.closing(self._poll(waiting)) as tasks:
-            yield from tasks
-
-    def _poll(self, waiting: set[str]) -> Generator[Task]:
-        """Follow tasks by polling, where there is no stream."""
+        with contextlib.closing(self._events(None, ["task.*"], NO_STREAM)) as events:
+            for event in events:
+                # Changes before the connection began may have been missed.
+                changed = waiting if event.type == "ready" else waiting & {event.subject}
+                for task_id in sorted(changed):
+                    task = self.tasks.get(task_id)
+                    yield task
+                    if task["ended_at"] is not None:
+                        waiting = waiting - {task_id}
+                if not waiting:
+                    return
+        # There is no stream.
         seconds = 0
         while waiting:
             for task_id in sorted(waiting):
@@ -202,17 +194,14 @@ class Client:
 
     def follow_run(self, run_id: str) -> Generator[Run]:
         """Yield a run now and after every change, until none of its images is unfinished."""
-        try:
-            with contextlib.closing(self._events(None, ["run.*", "scene.*"], NO_STREAM)) as events:
-                for event in events:
-                    if event.type == "ready" or event.subject == run_id:
-                        run = self.runs.get(run_id)
-                        yield run
-                        if run["status"] != "generating":
-                            return
-        except LongtakeApiError as error:
-            if error.code not in NO_STREAM:
-                raise
+        with contextlib.closing(self._events(None, ["run.*", "scene.*"], NO_STREAM)) as events:
+            for event in events:
+                if event.type == "ready" or event.subject == run_id:
+                    run = self.runs.get(run_id)
+                    yield run
+                    if run["status"] != "generating":
+                        return
+        # There is no stream.
         while True:
             run = self.runs.get(run_id)
             yield run
