@@ -11,7 +11,7 @@ from longtake.engine.events import append_event
 from longtake.engine.kinds import Settlement
 from longtake.engine.leases import job_from
 from longtake.engine.outcomes import Cancelled
-from longtake.engine.tables import job_attempts, job_kinds, jobs, jobs_ended
+from longtake.engine.tables import KEPT, job_attempts, job_kinds, jobs, jobs_ended
 from longtake.errors import NotFound, StateConflict
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from longtake.db import Transaction
     from longtake.engine.engine import Engine
-
-SHARED = [column.name for column in jobs_ended.columns if column.name not in {"state", "ended_at", "error"}]
 
 
 def cancel(tx: Transaction, job_id: str, reason: str = "cancelled") -> bool:
@@ -127,7 +125,7 @@ def retry(tx: Transaction, job_id: str) -> None:
         raise StateConflict(f"The job {job_id} is {live}: only a failed or cancelled job can be retried.")
     if row.state == "done":
         raise StateConflict(f"The job {job_id} is done: doing it again would repeat its effects.")
-    kept = {name: getattr(row, name) for name in SHARED if name not in {"attempt", "crashes", "worker", "started_at"}}
+    kept = {name: getattr(row, name) for name in KEPT if name not in {"attempt", "crashes", "worker", "started_at"}}
     if row.key is not None:
         _require_free_key(tx, row)
     fresh = {"state": "ready", "attempt": 0, "crashes": 0, "alone": False, "due_at": NOW, "error": row.error}
@@ -153,7 +151,7 @@ def _cancel_and_settle(tx: Transaction, engine: Engine, rows: Sequence[Row[Any]]
 
 def _end_cancelled(tx: Transaction, row: Row[Any], reason: str) -> None:
     error = {"code": "CANCELLED", "message": reason}
-    kept = {name: getattr(row, name) for name in SHARED}
+    kept = {name: getattr(row, name) for name in KEPT}
     tx.execute(delete(jobs).where(jobs.c.id == row.id))
     tx.execute(insert(jobs_ended).values(**kept, state="cancelled", ended_at=NOW, error=error))
     if row.state == "running":

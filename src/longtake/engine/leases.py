@@ -19,6 +19,7 @@ from longtake.db.dialects import NOW, POSTGRESQL, SQLITE, Identifier, later, sec
 from longtake.db.prepared import Prepared
 from longtake.engine.jobs import Job
 from longtake.engine.outcomes import Fail
+from longtake.engine.queue import CLAIMED
 from longtake.engine.settlement import split
 from longtake.engine.tables import jobs, workers
 from longtake.engine.verdicts import judge_crash, unsettled
@@ -203,26 +204,7 @@ def return_jobs(tx: Transaction, leases: Sequence[tuple[str, str]]) -> None:
 
 def job_from(row: Row[Any]) -> Job:
     """Build a job from a whole row of the live table."""
-    return Job(
-        id=row.id,
-        kind=row.kind,
-        key=row.key,
-        lane=row.lane,
-        priority=row.priority,
-        attempt=row.attempt,
-        max_attempts=row.max_attempts,
-        crashes=row.crashes,
-        snoozes=row.snoozes,
-        alone=bool(row.alone),
-        lease_token=row.lease_token,
-        args=row.args,
-        memo=row.memo,
-        subject=row.subject,
-        request_id=row.request_id,
-        cancel_requested_at=row.cancel_requested_at,
-        created_at=row.created_at,
-        due_at=row.due_at,
-    )
+    return Job(**{name: getattr(row, name) for name in CLAIMED})
 
 
 def _orphaned() -> tuple[Any, ...]:

@@ -116,12 +116,6 @@ def queue_for(dialect: str) -> Queue:
 
 #: The columns of a claimed job, in the order of Job's fields.
 CLAIMED = (
-    "id, kind, key, lane, priority, attempt, max_attempts, crashes, snoozes, alone, lease_token, args, memo, subject,"
-    " request_id, cancel_requested_at, created_at, due_at"
-)
-
-#: What is copied as it is when a job ends.
-KEPT = (
-    "id, kind, key, lane, priority, attempt, max_attempts, crashes, snoozes, worker, args, memo, subject, request_id,"
-    " created_at, started_at"
-)
+    "id", "kind", "key", "lane", "priority", "attempt", "max_attempts", "crashes", "snoozes", "alone", "lease_token",
+    "args", "memo", "subject", "request_id", "cancel_requested_at", "created_at", "due_at",
+)  # fmt: skip

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from longtake.engine.jobs import Job
-from longtake.engine.queue import CLAIMED, KEPT, Ending, Head, NewJob, PutBack, QueueName
+from longtake.engine.queue import CLAIMED, Ending, Head, NewJob, PutBack, QueueName
+from longtake.engine.tables import KEPT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +55,7 @@ WITH picked AS (
 )
 UPDATE jobs SET state = 'running', lease_token = %s, worker = %s, attempt = attempt + 1, started_at = longtake_now()
 WHERE ctid = ANY(ARRAY(SELECT place FROM picked))
-RETURNING {CLAIMED}
+RETURNING {", ".join(CLAIMED)}
 """
 
 HEADS = """
@@ -87,7 +88,7 @@ WITH ending AS MATERIALIZED (
     WHERE jobs.id = ending.id AND jobs.lease_token = ending.token AND ending.state IS NOT NULL
     RETURNING jobs.*, ending.state AS end_state, ending.outcome AS outcome, ending.error::jsonb AS end_error
 ), remembered AS (
-    INSERT INTO jobs_ended ({KEPT}, state, error) SELECT {KEPT}, end_state, end_error FROM gone
+    INSERT INTO jobs_ended ({", ".join(KEPT)}, state, error) SELECT {", ".join(KEPT)}, end_state, end_error FROM gone
 ), attempted AS (
     INSERT INTO job_attempts (job_id, attempt, outcome, worker, started_at, error)
     SELECT id, attempt, outcome, worker, started_at, end_error FROM gone

@@ -12,7 +12,8 @@ import orjson
 
 from longtake.db.dialects import text_to_instant
 from longtake.engine.jobs import Job
-from longtake.engine.queue import CLAIMED, KEPT, Ending, Head, NewJob, PutBack, QueueName
+from longtake.engine.queue import CLAIMED, Ending, Head, NewJob, PutBack, QueueName
+from longtake.engine.tables import KEPT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -51,7 +52,7 @@ WHERE rowid IN (SELECT value FROM json_each(?))
 """
 
 LEASED = f"""
-SELECT json_group_array(json_array({CLAIMED.replace(" args, memo,", " json(args), json(memo),")}))
+SELECT json_group_array(json_array({", ".join(CLAIMED).replace("args, memo", "json(args), json(memo)")}))
 FROM jobs WHERE rowid IN (SELECT value FROM json_each(?))
 """
 
@@ -76,9 +77,8 @@ WHERE jobs.lease_token = lease.value ->> 1
 """
 
 REMEMBER = f"""
-INSERT INTO jobs_ended ({KEPT}, state, error, ended_at)
-SELECT {", ".join("jobs." + name.strip() for name in KEPT.split(","))},
-       ending.value ->> 2, ending.value ->> 4, longtake_now()
+INSERT INTO jobs_ended ({", ".join(KEPT)}, state, error, ended_at)
+SELECT {", ".join(f"jobs.{name}" for name in KEPT)}, ending.value ->> 2, ending.value ->> 4, longtake_now()
 FROM json_each(?) AS ending CROSS JOIN jobs ON jobs.id = ending.value ->> 0
 """
 
