@@ -16,9 +16,8 @@ from longtake.db.errors import RightsMissing
 from longtake.engine.claims import claim_unlimited
 from longtake.engine.events import append_event, read_events
 from longtake.engine.leases import register_worker
-from longtake.engine.outcomes import Outcome
+from longtake.engine.outcomes import Outcome, judge
 from longtake.engine.queue import QueueName
-from longtake.engine.verdicts import judge
 from longtake.server.open_database import migrate_service
 from tests.engine.stage import until_readable, wait_until_readable
 

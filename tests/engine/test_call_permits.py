@@ -26,7 +26,7 @@ from tests.wait import PATIENCE_SECONDS, until
 if TYPE_CHECKING:
     from longtake import Job, Transaction
     from longtake.engine.executor import RunningJob
-    from longtake.engine.verdicts import Verdict
+    from longtake.engine.outcomes import Verdict
 
 FAR_SECONDS = 3600.0
 

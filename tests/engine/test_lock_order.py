@@ -15,9 +15,9 @@ import pytest
 
 from longtake import Done, Engine, JobKind, JobRequest, Schedule, Snooze, open_database
 from longtake.engine.control import cancel_of_subjects
+from longtake.engine.outcomes import judge
 from longtake.engine.schedules import fire_due, run_schedule
 from longtake.engine.settlement import finish as settle_all
-from longtake.engine.verdicts import judge
 from longtake.engine.worker import Worker
 from tests.crossing import ending, meet, waiting
 from tests.engine.stage import KIND, add_effect, build, claim, done, effects, hire
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from longtake import Database, Enqueued, Job, Outcome, Settlement, Transaction
-    from longtake.engine.verdicts import Verdict
+    from longtake.engine.outcomes import Verdict
 
 LOCK = "SELECT FROM effects WHERE job_id = %s FOR UPDATE"
 INSERT_KEY = "INSERT INTO jobs (kind, key, lane, priority, max_attempts) VALUES ('sample', %s, 'default', 2, 5)"

@@ -15,7 +15,7 @@ from tests.engine.stage import Stage, claim_lane
 from tests.wait import until
 
 if TYPE_CHECKING:
-    from longtake.engine.verdicts import Verdict
+    from longtake.engine.outcomes import Verdict
 
 
 async def claimed(database: Database, stage: Stage) -> tuple[Worker, Claim]:

@@ -8,7 +8,7 @@ import pytest
 
 from longtake import Database, Done, Engine, Fail, JobKind, Outcome, Retry, Settlement, Snooze
 from longtake.engine.leases import find_workers, mark_alone, remove_dead_workers, rescue
-from longtake.engine.verdicts import judge_crash
+from longtake.engine.outcomes import judge_crash
 from tests.engine.stage import (
     KIND,
     Stage,

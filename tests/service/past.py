@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from sqlalchemy import update
 
 from longtake.clock import new_id
+from longtake.engine.outcomes import error_json
 from longtake.engine.queue import Ending, queue_for
 from longtake.engine.tables import jobs
-from longtake.engine.verdicts import error_json
 
 if TYPE_CHECKING:
     from longtake import Transaction

@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING
 import structlog
 
 from longtake.db.retry import TRANSIENT
-from longtake.engine.claim_timer import LINGER_SECONDS
+from longtake.engine.claimer import LINGER_SECONDS
 from longtake.engine.claims import Claim
-from longtake.engine.outcomes import Retry, Snooze
+from longtake.engine.outcomes import Retry, Snooze, judge, unsettled
 from longtake.engine.queue import PutBack
 from longtake.engine.settlement import split
-from longtake.engine.verdicts import judge, unsettled
 from longtake.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from longtake.engine.claim_timer import ClaimTimer
+    from longtake.engine.claimer import ClaimTimer
     from longtake.engine.engine import Engine
+    from longtake.engine.outcomes import Verdict
     from longtake.engine.queue import QueueName
-    from longtake.engine.verdicts import Verdict
 
 log = structlog.get_logger(__name__)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from longtake.db import Transaction
     from longtake.engine.engine import Engine
-    from longtake.engine.verdicts import Verdict
+    from longtake.engine.outcomes import Verdict
 
 #: The last part of the time in which nothing new is begun.
 GRACE_PART = 0.5

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from longtake.db import Database, Transaction
     from longtake.engine.jobs import Job
     from longtake.engine.kinds import JobKind
+    from longtake.engine.outcomes import Verdict
     from longtake.engine.queue import QueueName
-    from longtake.engine.verdicts import Verdict
 
 DEFAULT_LANE = Lane("default")
 

@@ -156,3 +156,15 @@ def forgotten_until(tx: Transaction) -> tuple[int, int]:
 def _from_sqlite(row: tuple[Any, ...]) -> Event:
     data = None if row[6] is None else orjson.loads(row[6])
     return Event((row[0], row[1]), text_to_instant(row[2]), row[3], row[4], row[5], data)
+
+
+def patterns_of(types: Sequence[str]) -> tuple[str, ...]:
+    """Return all that streams and webhooks can ask for: the types, and each family such as `task.*`."""
+    return (*types, *dict.fromkeys(f"{one.partition('.')[0]}.*" for one in types))
+
+
+def check_pattern(pattern: str, known: Sequence[str]) -> str:
+    """Return it; raises ValueError for one that nothing could ever match, such as a misspelt type."""
+    if pattern not in known:
+        raise ValueError(f"names {pattern[:60]!r}, which is not a type of event; the types are {', '.join(known)}")
+    return pattern

@@ -20,8 +20,7 @@ from longtake.db.retry import retry_until_available
 from longtake.engine.claims import new_permit
 from longtake.engine.errors import LeaseLost
 from longtake.engine.leases import fenced, mark_alone
-from longtake.engine.outcomes import Cancelled, Fail, Outcome, Retry
-from longtake.engine.verdicts import CRASHES_BEFORE_ALONE, judge, release
+from longtake.engine.outcomes import CRASHES_BEFORE_ALONE, Cancelled, Fail, Outcome, Retry, judge, release
 from longtake.errors import LongtakeError
 from longtake.logs import log_context
 from longtake.redaction import redact_text
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from longtake.db import Transaction
-    from longtake.engine.claim_timer import ClaimTimer
+    from longtake.engine.claimer import ClaimTimer
     from longtake.engine.claims import Claim
     from longtake.engine.completer import Completer
     from longtake.engine.engine import Engine

@@ -18,11 +18,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 from longtake.db.dialects import NOW, POSTGRESQL, SQLITE, Identifier, later, seconds_until
 from longtake.db.prepared import Prepared
 from longtake.engine.jobs import Job
-from longtake.engine.outcomes import Fail
+from longtake.engine.outcomes import Fail, judge_crash, unsettled
 from longtake.engine.queue import CLAIMED
 from longtake.engine.settlement import split
 from longtake.engine.tables import jobs, workers
-from longtake.engine.verdicts import judge_crash, unsettled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

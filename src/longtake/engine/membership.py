@@ -15,7 +15,7 @@ from longtake.clock import new_id
 from longtake.db.retry import TRANSIENT, retry_until_available
 from longtake.engine.executor import StopReason
 from longtake.engine.leases import Pulse, beat, register_worker, retire_worker, return_jobs
-from longtake.engine.verdicts import judge_crash, unsettled
+from longtake.engine.outcomes import judge_crash, unsettled
 from longtake.errors import LongtakeError
 from longtake.redaction import redact_text
 

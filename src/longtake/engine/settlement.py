@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from longtake.db import Transaction
     from longtake.engine.engine import Engine
-    from longtake.engine.verdicts import Verdict
+    from longtake.engine.outcomes import Verdict
 
 
 def finish(tx: Transaction, engine: Engine, verdicts: Sequence[Verdict]) -> set[str]:

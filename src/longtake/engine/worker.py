@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from longtake.engine.claim_timer import ClaimTimer
-from longtake.engine.claimer import Claimer
+from longtake.engine.claimer import Claimer, ClaimTimer
 from longtake.engine.completer import Completer
 from longtake.engine.executor import Executor
 from longtake.engine.maintenance import start_maintenance
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from longtake.engine.engine import Engine
-    from longtake.engine.verdicts import Verdict
+    from longtake.engine.outcomes import Verdict
 
 log = structlog.get_logger(__name__)
 
