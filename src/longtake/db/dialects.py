@@ -110,48 +110,33 @@ class transaction_age(FunctionElement[float]):  # noqa: N801
     inherit_cache = True
 
 
-@compiles(transaction_age, SQLITE)
-def _age_sqlite(_element: transaction_age, _compiler: SQLCompiler, **_options: Any) -> str:
-    # One process, one writer: no other transaction ran in between.
-    return "0.0"
+#: Each expression as the databases write it; the braces stand for its arguments.
+SPELLINGS: dict[type[FunctionElement[Any]], dict[str, str]] = {
+    later: {SQLITE: "later({})", POSTGRESQL: "(longtake_now() + make_interval(secs => {}))"},
+    seconds_until: {
+        SQLITE: "seconds_until({})",
+        POSTGRESQL: "extract(epoch FROM ({}) - longtake_now())::double precision",
+    },
+    seconds_between: {
+        # SQLite's own function: one of ours, in Python, costs ten times as much a row.
+        SQLITE: "((julianday({1}) - julianday({0})) * 86400.0)",
+        POSTGRESQL: "extract(epoch FROM ({1}) - ({0}))::double precision",
+    },
+    transaction_age: {
+        # One process, one writer: no other transaction ran in between.
+        SQLITE: "0.0",
+        POSTGRESQL: "extract(epoch FROM clock_timestamp() - transaction_timestamp())::double precision",
+    },
+}
 
 
-@compiles(transaction_age, POSTGRESQL)
-def _age_postgresql(_element: transaction_age, _compiler: SQLCompiler, **_options: Any) -> str:
-    return "extract(epoch FROM clock_timestamp() - transaction_timestamp())::double precision"
+def _spell(element: FunctionElement[Any], compiler: SQLCompiler, **options: Any) -> str:
+    arguments = [compiler.process(clause, **options) for clause in element.clauses]
+    return SPELLINGS[type(element)][compiler.dialect.name].format(*arguments)
 
 
-@compiles(later, SQLITE)
-def _later_sqlite(element: later, compiler: SQLCompiler, **options: Any) -> str:
-    return f"later({compiler.process(element.clauses, **options)})"
-
-
-@compiles(later, POSTGRESQL)
-def _later_postgresql(element: later, compiler: SQLCompiler, **options: Any) -> str:
-    return f"(longtake_now() + make_interval(secs => {compiler.process(element.clauses, **options)}))"
-
-
-@compiles(seconds_until, SQLITE)
-def _until_sqlite(element: seconds_until, compiler: SQLCompiler, **options: Any) -> str:
-    return f"seconds_until({compiler.process(element.clauses, **options)})"
-
-
-@compiles(seconds_until, POSTGRESQL)
-def _until_postgresql(element: seconds_until, compiler: SQLCompiler, **options: Any) -> str:
-    return f"extract(epoch FROM ({compiler.process(element.clauses, **options)}) - longtake_now())::double precision"
-
-
-@compiles(seconds_between, SQLITE)
-def _between_sqlite(element: seconds_between, compiler: SQLCompiler, **options: Any) -> str:
-    # SQLite's own function: one of ours, in Python, costs ten times as much a row.
-    earlier, later_one = (compiler.process(clause, **options) for clause in element.clauses)
-    return f"((julianday({later_one}) - julianday({earlier})) * 86400.0)"
-
-
-@compiles(seconds_between, POSTGRESQL)
-def _between_postgresql(element: seconds_between, compiler: SQLCompiler, **options: Any) -> str:
-    earlier, later_one = (compiler.process(clause, **options) for clause in element.clauses)
-    return f"extract(epoch FROM ({later_one}) - ({earlier}))::double precision"
+for _expression in SPELLINGS:
+    compiles(_expression)(_spell)
 
 
 def sqlite_later(now: datetime, seconds: float | None) -> str | None:
