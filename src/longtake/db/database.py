@@ -10,8 +10,9 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, TypeVarTuple
 
 if TYPE_CHECKING:
     import asyncio
@@ -100,9 +101,19 @@ def planned_once(function: Callable[Q, R]) -> Callable[Q, R]:
     return function
 
 
-def with_named(function: Callable[..., R], named: Mapping[str, Any]) -> Callable[..., R]:
-    """Return the function with its named arguments filled in."""
-    return partial(function, **named) if named else function
+@dataclass(frozen=True, slots=True)
+class Call(Generic[R]):
+    """A transaction function, with all that it is to be called with."""
+
+    function: Callable[..., R]
+    arguments: tuple[Any, ...]
+    named: dict[str, Any]
+    user: str | None = None
+    read_only: bool = False
+
+    def within(self, tx: Transaction) -> R:
+        """Call the function."""
+        return self.function(tx, *self.arguments, **self.named)
 
 
 class Database(ABC):
@@ -113,24 +124,32 @@ class Database(ABC):
     #: Where only one process can have the database open: this opening's own name. Whatever others began is over.
     incarnation: str | None = None
 
-    @abstractmethod
     async def run(
         self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None, **named: Any
     ) -> R:
         """Call the function in one write transaction; answer after the commit, raise if nothing was written."""
+        return await self._transact(Call(function, arguments, named, as_user))
 
-    @abstractmethod
     async def read(
         self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None, **named: Any
     ) -> R:
         """Call the function in a read-only transaction that sees one moment's state."""
+        return await self._transact(Call(function, arguments, named, as_user, read_only=True))
 
-    @abstractmethod
     def run_blocking(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, **named: Any) -> R:
         """Do the same from a thread that may wait: heartbeats, the command line.
 
         It never queues behind the other callers' work on PostgreSQL: it has a connection of its own.
         """
+        return self._transact_blocking(Call(function, arguments, named))
+
+    @abstractmethod
+    async def _transact(self, call: Call[R]) -> R:
+        """Return what the function returns once its transaction is committed."""
+
+    @abstractmethod
+    def _transact_blocking(self, call: Call[R]) -> R:
+        """Do the same on the caller's thread."""
 
     @abstractmethod
     def close(self) -> None:

@@ -31,11 +31,9 @@ from longtake.db.errors import (
 from longtake.errors import LongtakeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sqlalchemy import Connection, Engine
 
-    from longtake.db.database import Signals
+    from longtake.db.database import Call, Signals
 
 R = TypeVar("R")
 
@@ -155,24 +153,21 @@ class Session:
         self._driver: psycopg.Connection[Any] | None = None
         self._server_life = ""
 
-    def transact(
-        self, function: Callable[..., R], arguments: tuple[Any, ...], user: str | None, *, read_only: bool
-    ) -> R:
+    def transact(self, call: Call[R]) -> R:
         """Call the function in one transaction; after an error nothing of it stays."""
         driver, core = self._connected()
         try:
             with driver.cursor() as cursor:
-                generic = getattr(function, "planned_once", False)
-                transaction_id = self._begin(cursor, user, read_only=read_only, generic=generic)
-                transaction = Transaction(core, cursor, self._signals, user)
-                result = function(transaction, *arguments)
+                transaction_id = self._begin(cursor, call)
+                transaction = Transaction(core, cursor, self._signals, call.user)
+                result = call.within(transaction)
                 if driver.info.transaction_status != TransactionStatus.INTRANS:
                     raise TransactionEnded("A transaction function ended its transaction by itself.")
                 try:
                     cursor.execute("COMMIT", prepare=False)
                 except psycopg.OperationalError as error:
                     # A server that is being stopped may say so instead of the answer, which may have been yes.
-                    if not read_only and (driver.broken or is_lost(error)):
+                    if not call.read_only and (driver.broken or is_lost(error)):
                         raise CommitUnknown(transaction_id, self._server_life, transaction, result, error) from error
                     raise
         except BaseException:
@@ -220,15 +215,15 @@ class Session:
         return self._driver, self._core
 
     @staticmethod
-    def _begin(cursor: psycopg.Cursor[Any], user: str | None, *, read_only: bool, generic: bool) -> str:
+    def _begin(cursor: psycopg.Cursor[Any], call: Call[Any]) -> str:
         """Begin, take the user's role, and learn the transaction's id, in one round trip."""
-        statement = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if read_only else "BEGIN"
-        if generic:
+        statement = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if call.read_only else "BEGIN"
+        if getattr(call.function, "planned_once", False):
             statement += "; SET LOCAL plan_cache_mode = force_generic_plan"
-        if user is not None:
-            name = psycopg.sql.quote(user)
+        if call.user is not None:
+            name = psycopg.sql.quote(call.user)
             statement += f"; SET LOCAL ROLE {API_ROLE}; SELECT set_config('longtake.user', {name}, true)"
-        if read_only:
+        if call.read_only:
             cursor.execute(statement.encode())
             return ""
         # Asked at the start, so that it is known when the answer to COMMIT is lost.

@@ -8,12 +8,12 @@ import queue
 import sqlite3
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
 from longtake.clock import Clock, SystemClock, new_id
-from longtake.db.database import Database, Signals, Transaction, with_named
+from longtake.db.database import Call, Database, Signals, Transaction
 from longtake.db.dialects import SQLITE
 from longtake.db.errors import DatabaseBusy, DatabaseUnavailable
 from longtake.db.ownership import FileOwnership
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-Ts = TypeVarTuple("Ts")
 R = TypeVar("R")
 
 READERS = 4
@@ -68,24 +67,19 @@ class SqliteDatabase(Database):
         self._reading = threading.local()
         self._reader_connections: list[SqliteConnection] = []
 
-    async def run(
-        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None, **named: Any
-    ) -> R:
-        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        self._group_commit.submit(Waiting(with_named(function, named), arguments, as_user, future))
-        return await future
-
-    async def read(
-        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None, **named: Any
-    ) -> R:
+    async def _transact(self, call: Call[R]) -> R:
+        loop = asyncio.get_running_loop()
+        if not call.read_only:
+            future: asyncio.Future[R] = loop.create_future()
+            self._group_commit.submit(Waiting(call, future))
+            return await future
         if self._closed:
             raise DatabaseUnavailable("The database is closed.")
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._readers, self._read, with_named(function, named), arguments, as_user)
+        return await loop.run_in_executor(self._readers, self._read, call)
 
-    def run_blocking(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, **named: Any) -> R:
+    def _transact_blocking(self, call: Call[R]) -> R:
         future: Future[R] = Future()
-        self._group_commit.submit(Waiting(with_named(function, named), arguments, None, future))
+        self._group_commit.submit(Waiting(call, future))
         return future.result()
 
     def close(self) -> None:
@@ -101,7 +95,7 @@ class SqliteDatabase(Database):
         self._writer.close()
         self._ownership.release()
 
-    def _read(self, function: Callable[..., R], arguments: tuple[Any, ...], user: str | None) -> R:
+    def _read(self, call: Call[R]) -> R:
         try:
             connection: SqliteConnection | None = getattr(self._reading, "connection", None)
             if connection is None:
@@ -111,7 +105,7 @@ class SqliteDatabase(Database):
             connection.control("BEGIN")
             try:
                 with connection.guarded():
-                    return function(connection.transaction(user), *arguments)
+                    return call.within(connection.transaction(call.user))
             finally:
                 connection.roll_back()
         except Exception as error:
@@ -119,20 +113,12 @@ class SqliteDatabase(Database):
 
 
 class Waiting:
-    """A function in the queue, and whom to tell: an event loop's caller, or a thread."""
+    """A call in the queue, and whom to tell: an event loop's caller, or a thread."""
 
-    __slots__ = ("arguments", "error", "function", "future", "loop", "result", "transaction", "user")
+    __slots__ = ("error", "future", "loop", "result", "transaction", "work")
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        arguments: Sequence[Any],
-        user: str | None,
-        future: asyncio.Future[Any] | Future[Any],
-    ) -> None:
-        self.function = function
-        self.arguments = arguments
-        self.user = user
+    def __init__(self, work: Call[Any], future: asyncio.Future[Any] | Future[Any]) -> None:
+        self.work = work
         self.future = future
         self.loop = future.get_loop() if isinstance(future, asyncio.Future) else None
         self.transaction: Transaction | None = None
@@ -142,10 +128,10 @@ class Waiting:
     def call(self, connection: SqliteConnection) -> None:
         """Run the function and keep what came of it."""
         self.error = None
-        self.transaction = connection.transaction(self.user)
+        self.transaction = connection.transaction(self.work.user)
         try:
             with connection.guarded():
-                self.result = self.function(self.transaction, *self.arguments)
+                self.result = self.work.within(self.transaction)
         except BaseException as error:  # noqa: BLE001 - its caller gets every error
             self.error = translate(error)
 
