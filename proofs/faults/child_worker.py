@@ -22,9 +22,9 @@ import longtake.engine.leases
 import longtake.engine.maintenance
 from longtake import Done, Engine, Fail, JobKind, JobRequest, Retry, Snooze, Steps, Worker, open_database
 from longtake.clock import SystemClock
+from longtake.db import postgresql_url
 from longtake.db.postgresql import PostgresqlDatabase
 from longtake.db.postgresql_session import SessionOptions
-from longtake.db.urls import postgresql_url
 from longtake.server.process import StopSignal
 from proofs.faults.holding import Evidence, Plan, held, hold_claims_taken
 

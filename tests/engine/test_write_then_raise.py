@@ -14,9 +14,7 @@ import pytest
 from sqlalchemy import select, text
 
 from longtake import Database, Done, Engine, JobKind, JobRequest, Lane, Outcome, Retry, Settlement, Snooze, Steps
-from longtake.db import retry
 from longtake.db.errors import DatabaseUnavailable
-from longtake.engine import claimer
 from longtake.engine.tables import job_attempts, jobs, jobs_ended
 from tests.engine.stage import Stage, add_effect, effects, make_effects, until_read
 from tests.thoroughness import THOROUGH, tries
@@ -112,8 +110,8 @@ async def retry_until_available(call: Callable[[], Any]) -> Any:
 async def test_every_effect_is_there_once_and_nothing_is_lost_or_stuck(
     database: Database, seed: int, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (retry, claimer):
-        monkeypatch.setattr(module, "PAUSE_SECONDS", 0.01)
+    for module in ("longtake.db.database", "longtake.engine.claimer"):
+        monkeypatch.setattr(f"{module}.PAUSE_SECONDS", 0.01)
     await database.run(make_effects)
     forgetful = ForgetfulDatabase(database, seed, after=after)
     kinds = [

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, TypeVarTuple
 
+from longtake.db.errors import DatabaseReadOnly, DatabaseUnavailable
+
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 
     from sqlalchemy import Connection, CursorResult, Executable
 
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 Ts = TypeVarTuple("Ts")
 R = TypeVar("R")
 Q = ParamSpec("Q")
+
+#: Trouble that passes by itself. Anything else is a mistake of ours or the handler's, and waiting would not help.
+TRANSIENT = (DatabaseUnavailable, DatabaseReadOnly)
+PAUSE_SECONDS = 0.5
 
 
 class Transaction:
@@ -89,6 +95,22 @@ class Transaction:
                 import structlog  # noqa: PLC0415
 
                 structlog.get_logger(__name__).exception("a callback after the commit failed", action="after_commit")
+
+
+async def retry_until_available(call: Callable[..., Awaitable[R]], *arguments: Any) -> R:
+    """Return what the call returns, tried until the database answers: for what has to be written."""
+    # Here, as in `committed`: few commands wait for a database.
+    import asyncio  # noqa: PLC0415
+
+    import structlog  # noqa: PLC0415
+
+    while True:
+        try:
+            return await call(*arguments)
+        except TRANSIENT as error:
+            log = structlog.get_logger(__name__)
+            log.warning("database trouble, trying again", action="wait", code=error.code, error=error.message)
+            await asyncio.sleep(PAUSE_SECONDS)
 
 
 def planned_once(function: Callable[Q, R]) -> Callable[Q, R]:

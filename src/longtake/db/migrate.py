@@ -23,9 +23,9 @@ import sqlalchemy
 from sqlalchemy import Column, MetaData, Table, Text
 from sqlalchemy.pool import NullPool
 
+from longtake.db import is_sqlite, postgresql_url, sqlite_path
 from longtake.db.errors import RightsMissing, SchemaMismatch
 from longtake.db.ownership import FileOwnership
-from longtake.db.urls import is_sqlite, postgresql_url, sqlite_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -6,8 +6,8 @@ import fcntl
 import os
 from pathlib import Path
 
+from longtake.db import is_sqlite, sqlite_path
 from longtake.db.errors import DatabaseOwned, DatabaseUnavailable
-from longtake.db.urls import is_sqlite, sqlite_path
 
 #: Who has a SQLite file only for a moment: others wait for it instead of giving up.
 COMMAND = "a longtake command"

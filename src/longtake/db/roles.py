@@ -14,10 +14,10 @@ import psycopg.errors
 import psycopg.sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from longtake.db import is_sqlite, postgresql_url
 from longtake.db.errors import DatabaseUnavailable, RightsMissing, RoleTooPowerful
 from longtake.db.migrate import MIGRATION_LOCK
 from longtake.db.postgresql_session import API_ROLE, translate
-from longtake.db.urls import is_sqlite, postgresql_url
 from longtake.errors import SettingsError
 
 if TYPE_CHECKING:

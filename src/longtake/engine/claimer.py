@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from longtake.db.retry import PAUSE_SECONDS, TRANSIENT
+from longtake.db.database import PAUSE_SECONDS, TRANSIENT
 from longtake.engine.queue import QueueName
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from longtake.db.retry import TRANSIENT
+from longtake.db.database import TRANSIENT
 from longtake.engine.claimer import LINGER_SECONDS
 from longtake.engine.claims import Claim
 from longtake.engine.outcomes import Retry, Snooze, judge, unsettled

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from longtake.db.retry import retry_until_available
+from longtake.db.database import retry_until_available
 from longtake.engine.claims import new_permit
 from longtake.engine.errors import LeaseLost
 from longtake.engine.leases import fenced, mark_alone

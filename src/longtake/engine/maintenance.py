@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from longtake.db.database import TRANSIENT
 from longtake.db.errors import DatabaseError
-from longtake.db.retry import TRANSIENT
 from longtake.engine.control import cancels_requested, carry_out_cancel
 from longtake.engine.executor import StopReason
 from longtake.engine.leases import Witness, find_workers, orphans, remove_dead_workers, rescue, set_aside

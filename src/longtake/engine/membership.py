@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from longtake.clock import new_id
-from longtake.db.retry import TRANSIENT, retry_until_available
+from longtake.db.database import TRANSIENT, retry_until_available
 from longtake.engine.executor import StopReason
 from longtake.engine.leases import Pulse, beat, register_worker, retire_worker, return_jobs
 from longtake.engine.outcomes import judge_crash, unsettled

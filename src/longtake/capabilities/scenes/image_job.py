@@ -33,8 +33,8 @@ from longtake.capabilities.scenes.runs import (
 from longtake.capabilities.scenes.tables import IMAGE, IS_LIVE, image_jobs, scene_runs
 from longtake.clock import Clock
 from longtake.db import Database, Transaction
+from longtake.db.database import TRANSIENT
 from longtake.db.dialects import NOW
-from longtake.db.retry import TRANSIENT
 from longtake.engine.engine import Engine
 from longtake.engine.errors import LeaseLost
 from longtake.engine.events import append_event
