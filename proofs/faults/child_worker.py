@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Column, Integer, MetaData, Table, Text, insert
 
-import longtake.engine.leases
 import longtake.engine.maintenance
 from longtake import Done, Engine, Fail, JobKind, JobRequest, Retry, Snooze, Steps, Worker, open_database
 from longtake.clock import SystemClock
@@ -138,8 +137,8 @@ def build_engine(plan: Plan, evidence: Evidence) -> Engine:
     if plan.hold == "claim":
         engine.queue.claim = held(engine.queue.claim, plan, evidence)  # type: ignore[method-assign]
     if plan.hold == "rescue":
-        rescue = longtake.engine.leases.rescue
-        setattr(longtake.engine.maintenance, "rescue", held(rescue, plan, evidence))  # noqa: B010 - mypy sees no export
+        rescue = longtake.engine.maintenance.rescue
+        longtake.engine.maintenance.rescue = held(rescue, plan, evidence)
     return engine
 
 

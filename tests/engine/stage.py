@@ -15,11 +15,10 @@ from sqlalchemy import select, text
 
 from longtake import Database, Done, Engine, JobKind, Outcome, Settlement, Transaction, Worker
 from longtake.clock import new_id
-from longtake.engine.claims import Claim
 from longtake.engine.kinds import Settle
 from longtake.engine.leases import register_worker
 from longtake.engine.outcomes import judge
-from longtake.engine.queue import QueueName
+from longtake.engine.queue import Claim, QueueName
 from longtake.engine.tables import job_attempts, jobs, jobs_ended
 from tests.wait import PATIENCE_SECONDS, until, wait_for
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake import Cancelled, Database, Done, Fail, Lane, Outcome, Retry, Worker
-from longtake.engine.claims import Claim
 from longtake.engine.control import request_cancel
 from longtake.engine.drain import drain
 from longtake.engine.executor import StopReason
 from longtake.engine.lane_store import pause_lane, set_lane
 from longtake.engine.leases import register_worker
+from longtake.engine.queue import Claim
 from tests.engine.lives import LeapingClock
 from tests.engine.stage import Stage, add_effect, attempts, claim_lane, effects, ended, execute, live
 from tests.engine.test_alone import make_suspect

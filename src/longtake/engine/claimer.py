@@ -19,12 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from longtake.clock import Clock
-    from longtake.engine.claims import Claim
     from longtake.engine.completer import Completer
     from longtake.engine.engine import Engine
     from longtake.engine.executor import Executor
     from longtake.engine.kinds import JobKind
-    from longtake.engine.queue import Head
+    from longtake.engine.queue import Claim, Head
 
 log = structlog.get_logger(__name__)
 

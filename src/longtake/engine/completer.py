@@ -8,10 +8,8 @@ import structlog
 
 from longtake.db.database import TRANSIENT
 from longtake.engine.claimer import LINGER_SECONDS
-from longtake.engine.claims import Claim
 from longtake.engine.outcomes import Retry, Snooze, judge, unsettled
-from longtake.engine.queue import PutBack
-from longtake.engine.settlement import split
+from longtake.engine.queue import Claim, PutBack
 from longtake.redaction import redact_text
 
 if TYPE_CHECKING:
@@ -73,7 +71,7 @@ class Completer:
         self, verdicts: list[Verdict], queues: Sequence[QueueName], wanted: int, *, look: bool = False
     ) -> Claim:
         """Commit the batch, in as many transactions as it needs, and claim in the last of them."""
-        *first, last = split(self._engine, verdicts)
+        *first, last = self._engine.split(verdicts)
         try:
             for part in first:
                 await self._exchange(part, (), 0, look=False)

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from longtake.db.database import retry_until_available
-from longtake.engine.claims import new_permit
 from longtake.engine.errors import LeaseLost
+from longtake.engine.lane_store import new_permit
 from longtake.engine.leases import fenced, mark_alone
 from longtake.engine.outcomes import CRASHES_BEFORE_ALONE, Cancelled, Fail, Outcome, Retry, judge, release
 from longtake.errors import LongtakeError
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
     from longtake.db import Transaction
     from longtake.engine.claimer import ClaimTimer
-    from longtake.engine.claims import Claim
     from longtake.engine.completer import Completer
     from longtake.engine.engine import Engine
     from longtake.engine.jobs import Job
     from longtake.engine.kinds import JobKind
+    from longtake.engine.queue import Claim
 
 log = structlog.get_logger(__name__)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Float, func, literal, literal_column, select, update
@@ -10,7 +11,16 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.db.dialects import NOW, SQLITE, later, seconds_until, transaction_age
 from longtake.engine.jobs import Priority
-from longtake.engine.lanes import BLOCK_LONGEST_SECONDS, SLOWDOWN_MOST, STALE_SECONDS, Lane, LaneState
+from longtake.engine.lanes import (
+    BLOCK_LONGEST_SECONDS,
+    SLOWDOWN_MOST,
+    STALE_SECONDS,
+    Lane,
+    LaneState,
+    next_permit,
+    permits,
+)
+from longtake.engine.leases import fenced, mark_alone
 from longtake.engine.tables import job_kinds, jobs, lanes
 from longtake.errors import NotFound
 
@@ -19,7 +29,14 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Row
 
+    from longtake.clock import Clock
     from longtake.db import Transaction
+    from longtake.engine.jobs import Job
+
+
+#: Another process is claiming from the lane, or its jobs run elsewhere: look again soon.
+LANE_BUSY_SECONDS = 0.05
+LANE_FULL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +164,38 @@ def save_state(tx: Transaction, name: str, state: LaneState) -> None:
     values = {column: later(seconds) for column, seconds in moments.items() if seconds is not None}
     if values:
         tx.execute(update(lanes).where(lanes.c.name == name).values(**values))
+
+
+@dataclass(frozen=True, slots=True)
+class NewPermit:
+    """A permit for a job that runs already; without one, how long to wait before asking again."""
+
+    wait: float = 0.0
+    #: As in a claim: when the job may start, counted from when, and how late at most. None: there is no permit yet.
+    starts_in: float | None = None
+    counted_from: float = 0.0
+    lifetime: float = 0.0
+
+
+def new_permit(tx: Transaction, job: Job, name: str, clock: Clock, claim_seconds: float) -> NewPermit:
+    """Give a running job of ours a permit of a lane: of its own, whose permit has lapsed, or of another for one call.
+
+    Only time limits it: in its own lane it counts among the running jobs already. If it runs alone, that is recorded.
+    """
+    counted_from = clock.monotonic()
+    if not fenced(tx, job):
+        return NewPermit(math.inf)
+    view = lock_lane(tx, name)
+    if view is None:
+        return NewPermit(math.inf if lane_view(tx, name).paused else LANE_BUSY_SECONDS)
+    lane = replace(view.lane, max_running=None)
+    starts, after = permits(lane, view.state, 0, 1, claim_seconds)
+    if not starts:
+        return NewPermit(next_permit(lane, view.state) - lane.horizon(claim_seconds))
+    save_state(tx, name, after)
+    if job.alone:
+        mark_alone(tx, job)
+    return NewPermit(0.0, starts[0], counted_from, lane.permit_lifetime)
 
 
 def _insert_missing(tx: Transaction, lane: Lane) -> None:

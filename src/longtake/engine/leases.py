@@ -18,9 +18,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from longtake.db.dialects import NOW, POSTGRESQL, SQLITE, Identifier, later, seconds_until
 from longtake.db.prepared import Prepared
 from longtake.engine.jobs import Job
-from longtake.engine.outcomes import Fail, judge_crash, unsettled
 from longtake.engine.queue import CLAIMED
-from longtake.engine.settlement import split
 from longtake.engine.tables import jobs, workers
 
 if TYPE_CHECKING:
@@ -30,9 +28,7 @@ if TYPE_CHECKING:
 
     from longtake.clock import Clock
     from longtake.db import Transaction
-    from longtake.engine.engine import Engine
 
-RESCUE_BATCH = 200
 #: A worker whose beats are taken has always more than this part of its lease left: beats are less than half apart.
 FRESH_PART = 0.4
 
@@ -40,6 +36,10 @@ _HELD = select(jobs.c.id).where(
     jobs.c.id == bindparam("job", type_=Identifier), jobs.c.lease_token == bindparam("token", type_=Identifier)
 )
 FENCE = {SQLITE: Prepared(_HELD), POSTGRESQL: Prepared(_HELD.with_for_update())}
+
+
+#: Running jobs whose worker is gone.
+ORPHANED = (jobs.c.state == "running", ~exists().where(workers.c.id == jobs.c.worker))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def find_workers(tx: Transaction) -> tuple[list[WorkerState], int]:
     left = seconds_until(workers.c.lease_until).label("lease_left")
     rows = tx.execute(select(workers.c.id, workers.c.beat, workers.c.incarnation, left, workers.c.lease_seconds))
     seen = [WorkerState(row.id, row.beat, row.incarnation, row.lease_left, row.lease_seconds) for row in rows]
-    orphans = tx.execute(select(func.count()).select_from(jobs).where(*_orphaned())).scalar_one()
+    orphans = tx.execute(select(func.count()).select_from(jobs).where(*ORPHANED)).scalar_one()
     return seen, int(orphans)
 
 
@@ -154,35 +154,6 @@ def remove_dead_workers(tx: Transaction, dead: Sequence[WorkerState]) -> list[st
     return gone
 
 
-def rescue(tx: Transaction, engine: Engine, only: str | None = None) -> int:
-    """Give the jobs of workers that are gone to others, or end those that crash again and again; some in each call.
-
-    A job of a kind this process does not know may go back to the queue, but only one that knows it may end it.
-    """
-    query = select(jobs).where(*_orphaned(), *([jobs.c.id == only] if only else []))
-    verdicts = []
-    for row in tx.execute(query.limit(RESCUE_BATCH).with_for_update(skip_locked=True, of=jobs)):
-        verdict = judge_crash(job_from(row), row.worker)
-        if isinstance(verdict.outcome, Fail) and row.kind not in engine.kinds:
-            continue
-        verdicts.append(verdict)
-    if not verdicts:
-        return 0
-    return len(engine.finish(tx, split(engine, verdicts)[0]))
-
-
-def orphans(tx: Transaction) -> list[str]:
-    """Return the running jobs whose workers are gone."""
-    return list(tx.execute(select(jobs.c.id).where(*_orphaned())).scalars())
-
-
-def set_aside(tx: Transaction, engine: Engine, job_id: str, message: str) -> int:
-    """Let an orphan whose effects cannot be written wait for a while, without asking its settle."""
-    query = select(jobs).where(*_orphaned(), jobs.c.id == job_id).with_for_update(skip_locked=True, of=jobs)
-    verdicts = [unsettled(job_from(row), row.worker, message) for row in tx.execute(query)]
-    return len(engine.finish(tx, verdicts))
-
-
 def fenced(tx: Transaction, job: Job) -> bool:
     """Say whether the job's lease still holds, and keep it so until the commit."""
     return bool(tx.run(FENCE[tx.dialect], job=job.id, token=job.lease_token))
@@ -204,7 +175,3 @@ def return_jobs(tx: Transaction, leases: Sequence[tuple[str, str]]) -> None:
 def job_from(row: Row[Any]) -> Job:
     """Build a job from a whole row of the live table."""
     return Job(**{name: getattr(row, name) for name in CLAIMED})
-
-
-def _orphaned() -> tuple[Any, ...]:
-    return jobs.c.state == "running", ~exists().where(workers.c.id == jobs.c.worker)

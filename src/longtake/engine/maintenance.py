@@ -6,24 +6,30 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import structlog
+from sqlalchemy import select
 
 from longtake.db.database import TRANSIENT
 from longtake.db.errors import DatabaseError
 from longtake.engine.control import cancels_requested, carry_out_cancel
 from longtake.engine.executor import StopReason
-from longtake.engine.leases import Witness, find_workers, orphans, remove_dead_workers, rescue, set_aside
+from longtake.engine.leases import ORPHANED, Witness, find_workers, job_from, remove_dead_workers
+from longtake.engine.outcomes import Fail, judge_crash, unsettled
 from longtake.engine.schedules import fire_due, schedule_is_due
+from longtake.engine.tables import jobs
 from longtake.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from longtake.db import Transaction
+    from longtake.engine.engine import Engine
     from longtake.engine.worker import Worker
 
 log = structlog.get_logger(__name__)
 
 #: A dead worker is noticed at most this part of a lease after the lease ran out.
 RESCUES_PER_LEASE = 6
+RESCUE_BATCH = 200
 #: One look at all running handlers is far cheaper than a timer for each job.
 TIME_LIMIT_CHECK_SECONDS = 0.1
 
@@ -119,3 +125,32 @@ async def _cancel(worker: Worker) -> None:
             raise
         except Exception:
             log.exception("a cancel could not be settled", action="cancel", job_id=job_id)
+
+
+def rescue(tx: Transaction, engine: Engine, only: str | None = None) -> int:
+    """Give the jobs of workers that are gone to others, or end those that crash again and again; some in each call.
+
+    A job of a kind this process does not know may go back to the queue, but only one that knows it may end it.
+    """
+    query = select(jobs).where(*ORPHANED, *([jobs.c.id == only] if only else []))
+    verdicts = []
+    for row in tx.execute(query.limit(RESCUE_BATCH).with_for_update(skip_locked=True, of=jobs)):
+        verdict = judge_crash(job_from(row), row.worker)
+        if isinstance(verdict.outcome, Fail) and row.kind not in engine.kinds:
+            continue
+        verdicts.append(verdict)
+    if not verdicts:
+        return 0
+    return len(engine.finish(tx, engine.split(verdicts)[0]))
+
+
+def orphans(tx: Transaction) -> list[str]:
+    """Return the running jobs whose workers are gone."""
+    return list(tx.execute(select(jobs.c.id).where(*ORPHANED)).scalars())
+
+
+def set_aside(tx: Transaction, engine: Engine, job_id: str, message: str) -> int:
+    """Let an orphan whose effects cannot be written wait for a while, without asking its settle."""
+    query = select(jobs).where(*ORPHANED, jobs.c.id == job_id).with_for_update(skip_locked=True, of=jobs)
+    verdicts = [unsettled(job_from(row), row.worker, message) for row in tx.execute(query)]
+    return len(engine.finish(tx, verdicts))

@@ -5,6 +5,7 @@ Everything else about jobs is rare and written once, in Core.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from longtake.db.dialects import SQLITE
@@ -74,6 +75,23 @@ class PutBack(NamedTuple):
     keep_error: bool
     error: str | None
     outcome: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What was claimed. ``heads`` is filled when it was less than wanted: it says what waits, and until when."""
+
+    jobs: list[Job] = field(default_factory=list)
+    heads: list[Head] | None = None
+    #: For limited lanes: when each job may start (seconds from the claim), and how late it may be at most.
+    starts: list[float] = field(default_factory=list)
+    lifetime: float | None = None
+    #: From when these seconds count (monotonic): the database's ``now()`` was not later.
+    counted_from: float = 0.0
+    #: When it is to be claimed from the lane again: before the next permit, since asking takes time too.
+    next_in: float = 0.0
+    #: As many run as may: the next start is when one of them ends.
+    lane_full: bool = False
 
 
 class Queue(Protocol):
