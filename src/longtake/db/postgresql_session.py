@@ -129,18 +129,15 @@ class SessionOptions:
         )
 
 
+@dataclass(eq=False)
 class CommitUnknown(Exception):
     """The connection was lost while COMMIT was under way."""
 
-    def __init__(
-        self, transaction_id: str, server_life: str, transaction: Transaction, result: Any, cause: Exception
-    ) -> None:
-        super().__init__(transaction_id)
-        self.transaction_id = transaction_id
-        self.server_life = server_life
-        self.transaction = transaction
-        self.result = result
-        self.cause = cause
+    transaction_id: str
+    server_life: str
+    transaction: Transaction
+    result: Any
+    cause: Exception
 
 
 class Session:
@@ -230,8 +227,7 @@ class Session:
         cursor.execute(f"{statement}; SELECT pg_current_xact_id()".encode())
         while cursor.nextset():
             pass
-        row = cursor.fetchone()
-        return str(row[0]) if row else ""
+        return _first_value(cursor)
 
     def _abandon(self) -> None:
         """Roll back, or drop the connection when that is no longer possible."""

@@ -8,6 +8,7 @@ import queue
 import sqlite3
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
@@ -112,18 +113,20 @@ class SqliteDatabase(Database):
             raise translate(error) from error
 
 
+@dataclass(slots=True, eq=False)
 class Waiting:
     """A call in the queue, and whom to tell: an event loop's caller, or a thread."""
 
-    __slots__ = ("error", "future", "loop", "result", "transaction", "work")
+    work: Call[Any]
+    future: asyncio.Future[Any] | Future[Any]
+    transaction: Transaction | None = None
+    result: Any = None
+    error: BaseException | None = None
 
-    def __init__(self, work: Call[Any], future: asyncio.Future[Any] | Future[Any]) -> None:
-        self.work = work
-        self.future = future
-        self.loop = future.get_loop() if isinstance(future, asyncio.Future) else None
-        self.transaction: Transaction | None = None
-        self.result: Any = None
-        self.error: BaseException | None = None
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """Return the event loop whose caller waits."""
+        return self.future.get_loop() if isinstance(self.future, asyncio.Future) else None
 
     def call(self, connection: SqliteConnection) -> None:
         """Run the function and keep what came of it."""

@@ -25,7 +25,9 @@ from longtake.engine.lane_store import (
     save_state,
 )
 from longtake.engine.lanes import Lane, next_permit, permits
-from longtake.engine.queue import Claim, Ending, NewJob, PutBack, Queue, queue_for
+from longtake.engine.queue import Claim, Ending, NewJob, PutBack, Queue
+from longtake.engine.queue_postgresql import PostgresqlQueue
+from longtake.engine.queue_sqlite import SqliteQueue
 from longtake.engine.schedules import Schedule, declare_schedules
 from longtake.engine.tables import job_kinds, jobs, lanes
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from longtake.engine.queue import QueueName
 
 DEFAULT_LANE = Lane("default")
+QUEUES: dict[str, type[Queue]] = {SQLITE: SqliteQueue, POSTGRESQL: PostgresqlQueue}
 
 
 class Engine:
@@ -60,7 +63,7 @@ class Engine:
         self.database = database
         self.clock = clock or SystemClock()
         self.random = random_source or random.Random()
-        self.queue: Queue = queue_for(database.dialect)
+        self.queue = QUEUES[database.dialect]()
         self.kinds: dict[str, JobKind] = {}
         for kind in kinds:
             if kind.name in self.kinds:

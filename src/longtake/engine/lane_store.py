@@ -203,15 +203,19 @@ def _insert_missing(tx: Transaction, lane: Lane) -> None:
     tx.execute(dialect.insert(lanes).values(name=lane.name, **_limits(lane)).on_conflict_do_nothing())
 
 
-def _limits(lane: Lane) -> dict[str, Any]:
+def limits_of(lane: Lane) -> dict[str, Any]:
+    """Return the limits as operators set them."""
     return {
         "max_running": lane.max_running,
         "rate_count": lane.rate[0] if lane.rate else None,
         "rate_seconds": lane.rate[1] if lane.rate else None,
         "burst": lane.burst,
         "spacing_seconds": lane.spacing,
-        "limited": lane.limited,
     }
+
+
+def _limits(lane: Lane) -> dict[str, Any]:
+    return {**limits_of(lane), "limited": lane.limited}
 
 
 def _view(row: Row[Any]) -> LaneView:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from sqlalchemy import select
@@ -37,36 +37,19 @@ TIME_LIMIT_CHECK_SECONDS = 0.1
 def start_maintenance(worker: Worker) -> list[asyncio.Task[None]]:
     """Start them all."""
     witness = Witness(worker.engine.clock, worker.lease_seconds, worker.database.incarnation)
-
-    async def rescue_the_dead() -> None:
-        await _rescue(worker, witness)
-
-    async def enforce_time_limits() -> None:
-        now = worker.engine.clock.monotonic()
-        for one in worker.executor.all():
-            if one.started_at is not None and now - one.started_at > one.kind.time_limit:
-                one.stop(StopReason.TIME_LIMIT)
-
-    async def fire_schedules() -> None:
-        await _fire(worker)
-
-    async def cancel_requested() -> None:
-        await _cancel(worker)
-
     poll = worker.timer.poll_seconds
-    duties = (
-        (enforce_time_limits, TIME_LIMIT_CHECK_SECONDS),
-        (rescue_the_dead, worker.lease_seconds / RESCUES_PER_LEASE),
-        (fire_schedules, poll),
-        (cancel_requested, poll),
-    )
-    return [asyncio.create_task(_repeat(duty, interval)) for duty, interval in duties]
+    return [
+        asyncio.create_task(_repeat(TIME_LIMIT_CHECK_SECONDS, enforce_time_limits, worker)),
+        asyncio.create_task(_repeat(worker.lease_seconds / RESCUES_PER_LEASE, rescue_the_dead, worker, witness)),
+        asyncio.create_task(_repeat(poll, fire_schedules, worker)),
+        asyncio.create_task(_repeat(poll, cancel_requested, worker)),
+    ]
 
 
-async def _repeat(duty: Callable[[], Awaitable[None]], interval: float) -> None:
+async def _repeat(interval: float, duty: Callable[..., Awaitable[None]], *arguments: Any) -> None:
     while True:
         try:
-            await duty()
+            await duty(*arguments)
         except DatabaseError as error:
             log.warning("duty put off", action=duty.__name__, code=error.code, error=error.message)
         except Exception:
@@ -74,7 +57,16 @@ async def _repeat(duty: Callable[[], Awaitable[None]], interval: float) -> None:
         await asyncio.sleep(interval)
 
 
-async def _rescue(worker: Worker, witness: Witness) -> None:
+async def enforce_time_limits(worker: Worker) -> None:
+    """Stop handlers that run for too long."""
+    now = worker.engine.clock.monotonic()
+    for one in worker.executor.all():
+        if one.started_at is not None and now - one.started_at > one.kind.time_limit:
+            one.stop(StopReason.TIME_LIMIT)
+
+
+async def rescue_the_dead(worker: Worker, witness: Witness) -> None:
+    """Remove the workers that are dead, and rescue their jobs."""
     database = worker.database
     seen, orphaned = await database.read(find_workers)
     dead = witness.dead(seen, worker.id)
@@ -111,13 +103,15 @@ async def _rescue_batch(worker: Worker) -> int:
     return rescued
 
 
-async def _fire(worker: Worker) -> None:
+async def fire_schedules(worker: Worker) -> None:
+    """Enqueue the jobs of schedules that are due."""
     if await worker.database.read(schedule_is_due):
         for name in await worker.database.run(fire_due, worker.engine):
             log.debug("schedule fired", action="fire", schedule=name)
 
 
-async def _cancel(worker: Worker) -> None:
+async def cancel_requested(worker: Worker) -> None:
+    """Cancel the waiting jobs that an operator wants cancelled."""
     for job_id in await worker.database.read(cancels_requested, worker.engine):
         try:
             await worker.database.run(carry_out_cancel, worker.engine, job_id)

@@ -169,19 +169,13 @@ def judge_crash(job: Job, worker: str | None) -> Verdict:
         change = Ending(job.id, job.lease_token, "failed", "crashed", error_json("CRASHED", text))
         return Verdict(job, Fail("CRASHED", text), change)
     text = "The worker that ran it died, or was cut off for longer than its lease."
-    return Verdict(
-        job,
-        Retry("CRASHED", text),
-        _back(job, worker, 0.0, "crashed", crashes=crashes, error=error_json("CRASHED", text)),
-    )
+    back = _back(job, worker, 0.0, "crashed", error_json("CRASHED", text), crashes=crashes)
+    return Verdict(job, Retry("CRASHED", text), back)
 
 
 def release(job: Job, worker: str | None, delay: float = 0.0) -> Verdict:
     """Give a job back unspent: it was never begun, or its worker is being stopped."""
-    change = PutBack(
-        job.id, job.lease_token, worker, delay, job.attempt, unspent(job), job.crashes, snoozed=False,
-        keep_memo=True, memo=None, keep_error=True, error=None, outcome=None,
-    )  # fmt: skip
+    change = PutBack(job.id, job.lease_token, worker, delay, job.attempt, unspent(job), job.crashes)
     return Verdict(job, None, change)
 
 
@@ -193,7 +187,7 @@ def unspent(job: Job) -> int:
 def unsettled(job: Job, worker: str | None, message: str) -> Verdict:
     """Put a job back whose effects could not be written, without asking its settle again."""
     error = error_json("SETTLE_FAILED", message)
-    return Verdict(job, None, _back(job, worker, UNSETTLED_SECONDS, "retry", error=error))
+    return Verdict(job, None, _back(job, worker, UNSETTLED_SECONDS, "retry", error))
 
 
 def error_json(code: str, message: str, *, lane_trouble: bool = False) -> str:
@@ -210,7 +204,7 @@ def _retried(kind: JobKind, job: Job, outcome: Retry, worker: str, random: rando
     policy = kind.retry_delay(outcome.code, job.attempt, random)
     delay = policy if outcome.after is None else min(max(outcome.after, 0.0), RETRY_AFTER_LONGEST)
     error = error_json(outcome.code, outcome.message, lane_trouble=outcome.lane_trouble)
-    return _back(job, worker, delay, "retry", memo=outcome.memo, error=error)
+    return _back(job, worker, delay, "retry", error, outcome.memo)
 
 
 def _snoozed(job: Job, outcome: Snooze, worker: str) -> PutBack:
@@ -219,10 +213,8 @@ def _snoozed(job: Job, outcome: Snooze, worker: str) -> PutBack:
         error = error_json(outcome.code, outcome.message or "", lane_trouble=outcome.lane_trouble)
     # A job that ran alone without a crash is no suspect any more: otherwise each of its waits would drain the worker.
     attempt, crashes = (0, 0) if outcome.progress else (unspent(job), 0 if job.alone else job.crashes)
-    return _back(
-        job, worker, max(outcome.seconds, 0.0), None, memo=outcome.memo, error=error, attempt=attempt, crashes=crashes,
-        snoozed=True,
-    )  # fmt: skip
+    counts = {"attempt": attempt, "crashes": crashes, "snoozed": True}
+    return _back(job, worker, max(outcome.seconds, 0.0), None, error, outcome.memo, **counts)
 
 
 def _back(
@@ -230,26 +222,12 @@ def _back(
     worker: str | None,
     delay: float,
     outcome: str | None,
-    *,
+    error: str | None,
     memo: Any = KEEP,
-    error: str | None = None,
-    attempt: int | None = None,
-    crashes: int | None = None,
-    snoozed: bool = False,
+    **counts: Any,
 ) -> PutBack:
-    keep_memo = memo is KEEP
-    return PutBack(
-        id=job.id,
-        token=job.lease_token,
-        worker=worker,
-        delay=delay,
-        ran_attempt=job.attempt,
-        attempt=job.attempt if attempt is None else attempt,
-        crashes=job.crashes if crashes is None else crashes,
-        snoozed=snoozed,
-        keep_memo=keep_memo,
-        memo=None if keep_memo else orjson.dumps(memo).decode(),
-        keep_error=False,
-        error=error,
-        outcome=outcome,
-    )
+    """Return what puts the job back with this error, and with the counts that change."""
+    back = PutBack(job.id, job.lease_token, worker, delay, job.attempt, job.attempt, job.crashes)
+    if memo is not KEEP:
+        back = back._replace(keep_memo=False, memo=orjson.dumps(memo).decode())
+    return back._replace(keep_error=False, error=error, outcome=outcome, **counts)

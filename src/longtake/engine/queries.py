@@ -7,15 +7,15 @@ more than counted.
 from __future__ import annotations
 
 import heapq
-from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import Text, func, literal_column, null, select
 
 from longtake.db.dialects import SQLITE, seconds_until
-from longtake.engine.lane_store import all_lanes
+from longtake.engine.lane_store import all_lanes, limits_of
 from longtake.engine.leases import find_workers, is_alive
 from longtake.engine.tables import events, job_attempts, job_kinds, jobs, jobs_ended, schedules, workers
 from longtake.errors import NotFound
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from longtake.db import Transaction
     from longtake.engine.engine import Engine
-    from longtake.engine.queue import QueueName
 
 LIST_LIMIT = 500
 LIVE_STATES = ("ready", "running")
@@ -151,47 +150,27 @@ def _events(tx: Transaction, job_id: str) -> list[dict[str, Any]]:
     return [plain(row) for row in reversed(rows)]
 
 
-@dataclass(slots=True)
-class Running:
-    """How many jobs run, by whom and where."""
-
-    by_kind: Counter[str] = field(default_factory=Counter)
-    by_lane: Counter[str] = field(default_factory=Counter)
-    by_worker: Counter[str] = field(default_factory=Counter)
-
-
 def list_kinds(tx: Transaction, engine: Engine) -> list[dict[str, Any]]:
     """Return every kind that was ever declared, with what waits and runs of it."""
-    waiting = _waiting(tx, engine)
-    running = _running(tx).by_kind
-    totals: dict[str, int] = defaultdict(int)
-    for queue, count in waiting.items():
-        totals[queue.kind] += count
+    waiting, running = _waiting(tx, engine, "kind"), _running(tx, "kind")
     return [
-        {**plain(row), "paused": bool(row.paused), **_counted("ready", totals[row.name]), "running": running[row.name]}
+        {**plain(row), "paused": bool(row.paused), **_ready(waiting[row.name]), "running": running[row.name]}
         for row in tx.execute(select(job_kinds).order_by(job_kinds.c.name))
     ]
 
 
 def list_lanes(tx: Transaction, engine: Engine) -> list[dict[str, Any]]:
     """Return every lane with its limits, where they stand, and what waits and runs in it."""
-    totals: dict[str, int] = defaultdict(int)
-    for queue, count in _waiting(tx, engine).items():
-        totals[queue.lane] += count
-    running = _running(tx).by_lane
+    waiting, running = _waiting(tx, engine, "lane"), _running(tx, "lane")
     return [
         {
             "name": view.lane.name,
-            "max_running": view.lane.max_running,
-            "rate_count": view.lane.rate[0] if view.lane.rate else None,
-            "rate_seconds": view.lane.rate[1] if view.lane.rate else None,
-            "burst": view.lane.burst,
-            "spacing_seconds": view.lane.spacing,
+            **limits_of(view.lane),
             "paused": view.paused,
             "paused_reason": view.paused_reason,
             "blocked_seconds": max(view.state.blocked or 0.0, 0.0),
             "slowdown": view.state.factor(),
-            **_counted("ready", totals[view.lane.name]),
+            **_ready(waiting[view.lane.name]),
             "running": running[view.lane.name],
         }
         for view in all_lanes(tx)
@@ -209,7 +188,7 @@ def list_workers(tx: Transaction, engine: Engine) -> list[dict[str, Any]]:
     """Return the workers with what each runs. One that is not alive is about to lose its jobs to another."""
     seen, _orphans = find_workers(tx)
     alive = {one.id for one in seen if is_alive(one, engine.database.incarnation)}
-    running = _running(tx).by_worker
+    running = _running(tx, "worker")
     left = seconds_until(workers.c.lease_until).label("lease_left_seconds")
     rows = tx.execute(select(workers, left).order_by(workers.c.started_at))
     return [{**plain(row), "alive": row.id in alive, "running": running[row.id]} for row in rows]
@@ -217,34 +196,26 @@ def list_workers(tx: Transaction, engine: Engine) -> list[dict[str, Any]]:
 
 def count_waiting(tx: Transaction, engine: Engine) -> dict[str, Any]:
     """Return how many jobs wait and run in all."""
-    return {
-        **_counted("ready", sum(_waiting(tx, engine).values())),
-        "running": sum(_running(tx).by_lane.values()),
-    }
+    return {**_ready(_waiting(tx, engine, "lane").total()), "running": _running(tx, "lane").total()}
 
 
-def _waiting(tx: Transaction, engine: Engine) -> dict[QueueName, int]:
+def _waiting(tx: Transaction, engine: Engine, by: Literal["kind", "lane"]) -> Counter[str]:
     """Count each queue along its own range of the claim index, up to the limit."""
-    counts = {}
+    counts: Counter[str] = Counter()
     for head in engine.queue.heads(tx):
         queue = head.queue
         here = (jobs.c.lane == queue.lane, jobs.c.kind == queue.kind, jobs.c.priority == queue.priority)
         rows = select(jobs.c.lane).where(jobs.c.state == literal_column("'ready'"), *here).limit(COUNT_LIMIT + 1)
-        counts[queue] = int(tx.execute(select(func.count()).select_from(rows.subquery())).scalar_one())
+        counts[getattr(queue, by)] += int(tx.execute(select(func.count()).select_from(rows.subquery())).scalar_one())
     return counts
 
 
-def _running(tx: Transaction) -> Running:
-    query = select(jobs.c.kind, jobs.c.lane, jobs.c.worker).where(jobs.c.state == literal_column("'running'"))
+def _running(tx: Transaction, by: Literal["kind", "lane", "worker"]) -> Counter[str]:
+    query = select(jobs.c[by].label("name")).where(jobs.c.state == literal_column("'running'"))
     sample = query.limit(RUNNING_LIMIT).subquery()
-    groups = select(sample, func.count().label("number")).group_by(sample.c.kind, sample.c.lane, sample.c.worker)
-    running = Running()
-    for row in tx.execute(groups):
-        running.by_kind[row.kind] += row.number
-        running.by_lane[row.lane] += row.number
-        running.by_worker[row.worker] += row.number
-    return running
+    groups = select(sample.c.name, func.count().label("number")).group_by(sample.c.name)
+    return Counter({row.name: row.number for row in tx.execute(groups)})
 
 
-def _counted(name: str, count: int) -> dict[str, Any]:
-    return {name: min(count, COUNT_LIMIT), f"{name}_is_more": count > COUNT_LIMIT}
+def _ready(count: int) -> dict[str, Any]:
+    return {"ready": min(count, COUNT_LIMIT), "ready_is_more": count > COUNT_LIMIT}

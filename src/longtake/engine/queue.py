@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from longtake.db.dialects import SQLITE
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -69,12 +67,12 @@ class PutBack(NamedTuple):
     ran_attempt: int
     attempt: int
     crashes: int
-    snoozed: bool
-    keep_memo: bool
-    memo: str | None
-    keep_error: bool
-    error: str | None
-    outcome: str | None
+    snoozed: bool = False
+    keep_memo: bool = True
+    memo: str | None = None
+    keep_error: bool = True
+    error: str | None = None
+    outcome: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +120,6 @@ class Queue(Protocol):
 
     def put_back(self, tx: Transaction, returned: Sequence[PutBack]) -> set[str]:
         """Let the jobs whose lease still holds wait again; return their ids. Rows are locked in order of id."""
-
-
-def queue_for(dialect: str) -> Queue:
-    """Return the database's statements."""
-    from longtake.engine.queue_postgresql import PostgresqlQueue  # noqa: PLC0415 - both import this module
-    from longtake.engine.queue_sqlite import SqliteQueue  # noqa: PLC0415
-
-    return SqliteQueue() if dialect == SQLITE else PostgresqlQueue()
 
 
 #: The columns of a claimed job, in the order of Job's fields.
