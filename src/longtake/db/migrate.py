@@ -14,25 +14,19 @@ from __future__ import annotations
 import ast
 import importlib.util
 import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import sqlalchemy
-from sqlalchemy import Column, MetaData, Table, Text
+from sqlalchemy import Column, Connection, MetaData, Table, Text
 from sqlalchemy.pool import NullPool
 
 from longtake.db import is_sqlite, postgresql_url, sqlite_path
+from longtake.db.database import Transaction
 from longtake.db.errors import RightsMissing, SchemaMismatch
 from longtake.db.ownership import FileOwnership
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
-    from sqlalchemy import Connection
-
-    from longtake.db.database import Transaction
 
 #: Any number will do, as long as all Longtake processes use the same.
 MIGRATION_LOCK = 7_016_511_206

@@ -13,8 +13,9 @@ import random
 import socket
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 import sqlalchemy.exc
@@ -24,9 +25,6 @@ from longtake.db.database import Call, Database, Signals
 from longtake.db.dialects import POSTGRESQL
 from longtake.db.errors import DatabaseBusy, DatabaseUnavailable
 from longtake.db.postgresql_session import CommitUnknown, Session, SessionOptions, is_lost, is_repeatable, translate
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 R = TypeVar("R")
 

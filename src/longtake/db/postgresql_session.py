@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import orjson
 import psycopg
@@ -15,9 +15,10 @@ import sqlalchemy.exc
 from psycopg.pq import TransactionStatus
 from psycopg.types.json import set_json_dumps, set_json_loads
 from psycopg.types.string import TextLoader
+from sqlalchemy import Connection, Engine
 from sqlalchemy.pool import NullPool
 
-from longtake.db.database import Transaction
+from longtake.db.database import Call, Signals, Transaction
 from longtake.db.errors import (
     DatabaseBusy,
     DatabaseFull,
@@ -29,11 +30,6 @@ from longtake.db.errors import (
     TransactionEnded,
 )
 from longtake.errors import LongtakeError
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
-
-    from longtake.db.database import Call, Signals
 
 R = TypeVar("R")
 

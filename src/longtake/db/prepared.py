@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import ARRAY, ColumnElement, Executable, Float, Numeric, bindparam, column, func
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeEngine
 
+from longtake.db.database import Transaction
 from longtake.db.dialects import POSTGRESQL, SQLITE
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Dialect
-    from sqlalchemy.types import TypeEngine
-
-    from longtake.db.database import Transaction
 
 Processor = Callable[[Any], Any]
 #: The row's columns, by name.

@@ -6,8 +6,9 @@ as a member of `longtake_engine` it sees all rows. A superuser would be bound by
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 import psycopg.errors
@@ -19,9 +20,6 @@ from longtake.db.errors import DatabaseUnavailable, RightsMissing, RoleTooPowerf
 from longtake.db.migrate import MIGRATION_LOCK
 from longtake.db.postgresql_session import API_ROLE, translate
 from longtake.errors import SettingsError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 ENGINE_ROLE = "longtake_engine"
 CONNECT_SECONDS = 10

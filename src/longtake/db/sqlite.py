@@ -7,9 +7,11 @@ import contextlib
 import queue
 import sqlite3
 import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import structlog
 
@@ -20,10 +22,6 @@ from longtake.db.errors import DatabaseBusy, DatabaseUnavailable
 from longtake.db.ownership import FileOwnership
 from longtake.db.sqlite_connection import SqliteConnection, translate
 from longtake.errors import SettingsError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 R = TypeVar("R")
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from datetime import datetime
+from pathlib import Path
 
 import sqlalchemy
 import sqlalchemy.exc
 from sqlalchemy.pool import StaticPool
 
-from longtake.db.database import Transaction
+from longtake.clock import Clock
+from longtake.db.database import Signals, Transaction
 from longtake.db.dialects import instant_to_text, sqlite_later, sqlite_seconds_until
 from longtake.db.errors import (
     DatabaseBusy,
@@ -21,14 +24,6 @@ from longtake.db.errors import (
     TransactionEnded,
 )
 from longtake.errors import LongtakeError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-    from pathlib import Path
-
-    from longtake.clock import Clock
-    from longtake.db.database import Signals
 
 BUSY_SECONDS = 10.0
 #: How long closing waits for other programs that read the log.

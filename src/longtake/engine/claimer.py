@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import structlog
 
+from longtake.clock import Clock
 from longtake.db.database import PAUSE_SECONDS, TRANSIENT
-from longtake.engine.queue import QueueName
+from longtake.engine.engine import Engine
+from longtake.engine.kinds import JobKind
+from longtake.engine.queue import Claim, Head, QueueName
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from longtake.clock import Clock
     from longtake.engine.completer import Completer
-    from longtake.engine.engine import Engine
     from longtake.engine.executor import Executor
-    from longtake.engine.kinds import JobKind
-    from longtake.engine.queue import Claim, Head
 
 log = structlog.get_logger(__name__)
 

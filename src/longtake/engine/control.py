@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import Float, and_, case, delete, insert, literal, or_, select, update
+from sqlalchemy import Float, Row, and_, case, delete, insert, literal, or_, select, update
 
+from longtake.db import Transaction
 from longtake.db.dialects import NOW, later
+from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.engine.kinds import Settlement
 from longtake.engine.leases import job_from
 from longtake.engine.outcomes import Cancelled
 from longtake.engine.tables import KEPT, job_attempts, job_kinds, jobs, jobs_ended
 from longtake.errors import NotFound, StateConflict
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlalchemy import Row
-
-    from longtake.db import Transaction
-    from longtake.engine.engine import Engine
 
 
 def cancel(tx: Transaction, job_id: str, reason: str = "cancelled") -> bool:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Row, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.clock import Clock, SystemClock, new_id
+from longtake.db import Database, Transaction
 from longtake.db.dialects import POSTGRESQL, SQLITE
 from longtake.engine.errors import InvalidDefinition, UnknownKind, UnknownLane
 from longtake.engine.events import append_event
-from longtake.engine.jobs import Enqueued, JobRequest
-from longtake.engine.kinds import Settlement
+from longtake.engine.jobs import Enqueued, Job, JobRequest
+from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.lane_store import (
     LANE_BUSY_SECONDS,
     LANE_FULL_SECONDS,
@@ -25,22 +27,12 @@ from longtake.engine.lane_store import (
     save_state,
 )
 from longtake.engine.lanes import Lane, next_permit, permits
-from longtake.engine.queue import Claim, Ending, NewJob, PutBack, Queue
+from longtake.engine.outcomes import Verdict
+from longtake.engine.queue import Claim, Ending, NewJob, PutBack, Queue, QueueName
 from longtake.engine.queue_postgresql import PostgresqlQueue
 from longtake.engine.queue_sqlite import SqliteQueue
 from longtake.engine.schedules import Schedule, declare_schedules
 from longtake.engine.tables import job_kinds, jobs, lanes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from sqlalchemy import Row
-
-    from longtake.db import Database, Transaction
-    from longtake.engine.jobs import Job
-    from longtake.engine.kinds import JobKind
-    from longtake.engine.outcomes import Verdict
-    from longtake.engine.queue import QueueName
 
 DEFAULT_LANE = Lane("default")
 QUEUES: dict[str, type[Queue]] = {SQLITE: SqliteQueue, POSTGRESQL: PostgresqlQueue}
@@ -87,13 +79,12 @@ class Engine:
             raise InvalidDefinition(f"Lanes that kinds use are not declared: {', '.join(sorted(missing))}.")
         declare_lanes(tx, self.lanes.values())
         upsert = (sqlite if tx.dialect == SQLITE else postgresql).insert(job_kinds)
-        changing = ("lane", "priority", "max_attempts")
         # In one order everywhere, so that two processes that start together cannot deadlock.
         for name in sorted(self.kinds):
             kind = self.kinds[name]
-            row = {"name": name, "lane": kind.lane, "priority": kind.priority, "max_attempts": kind.max_attempts}
-            change = {column: upsert.excluded[column] for column in changing}
-            tx.execute(upsert.values(**row, paused=False).on_conflict_do_update(index_elements=["name"], set_=change))
+            facts = {"lane": kind.lane, "priority": kind.priority, "max_attempts": kind.max_attempts}
+            new = upsert.values(name=name, paused=False, **facts)
+            tx.execute(new.on_conflict_do_update(index_elements=["name"], set_=facts))
         declare_schedules(tx, self.schedules)
 
     # -- enqueue -------------------------------------------------------------------------------------------------

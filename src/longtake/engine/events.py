@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import orjson
 
+from longtake.db import Transaction
 from longtake.db.dialects import POSTGRESQL, SQLITE, text_to_instant
 from longtake.engine.queue_postgresql import arrays
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from longtake.db import Transaction
-
 
 #: Told once events of users are durable.
 TOPIC = "events"
@@ -132,8 +128,7 @@ def read_events(tx: Transaction, after: tuple[int, int] = (0, 0), limit: int = 5
     the oldest transaction that is still open, so that none is ever skipped.
     """
     if tx.dialect == POSTGRESQL:
-        rows = tx.sql(READ_POSTGRESQL, (after[0], after[1], limit))
-        return [Event((row[0], row[1]), *row[2:]) for row in rows]
+        return [Event(row[:2], *row[2:]) for row in tx.sql(READ_POSTGRESQL, (*after, limit))]
     return [_from_sqlite(row) for row in tx.sql(READ_SQLITE, (after[1], limit))]
 
 
@@ -142,8 +137,7 @@ def read_events_of(
 ) -> list[Event]:
     """Return one user's events after a cursor and up to another, by the index that is kept for it."""
     if tx.dialect == POSTGRESQL:
-        rows = tx.sql(READ_USER_POSTGRESQL, (user_id, *after, *until, limit))
-        return [Event((row[0], row[1]), *row[2:]) for row in rows]
+        return [Event(row[:2], *row[2:]) for row in tx.sql(READ_USER_POSTGRESQL, (user_id, *after, *until, limit))]
     return [_from_sqlite(row) for row in tx.sql(READ_USER_SQLITE, (user_id, after[1], until[1], limit))]
 
 

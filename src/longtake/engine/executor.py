@@ -9,32 +9,29 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
+from longtake.db import Transaction
 from longtake.db.database import retry_until_available
+from longtake.engine.claimer import ClaimTimer
+from longtake.engine.completer import Completer
+from longtake.engine.engine import Engine
 from longtake.engine.errors import LeaseLost
+from longtake.engine.jobs import Job
+from longtake.engine.kinds import JobKind
 from longtake.engine.lane_store import new_permit
 from longtake.engine.leases import fenced, mark_alone
 from longtake.engine.outcomes import CRASHES_BEFORE_ALONE, Cancelled, Fail, Outcome, Retry, judge, release
+from longtake.engine.queue import Claim
 from longtake.errors import LongtakeError
 from longtake.logs import log_context
 from longtake.redaction import redact_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from longtake.db import Transaction
-    from longtake.engine.claimer import ClaimTimer
-    from longtake.engine.completer import Completer
-    from longtake.engine.engine import Engine
-    from longtake.engine.jobs import Job
-    from longtake.engine.kinds import JobKind
-    from longtake.engine.queue import Claim
 
 log = structlog.get_logger(__name__)
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import Float, func, literal, literal_column, select, update
+from sqlalchemy import Float, Row, func, literal, literal_column, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from longtake.clock import Clock
+from longtake.db import Transaction
 from longtake.db.dialects import NOW, SQLITE, later, seconds_until, transaction_age
-from longtake.engine.jobs import Priority
+from longtake.engine.jobs import Job, Priority
 from longtake.engine.lanes import (
     BLOCK_LONGEST_SECONDS,
     SLOWDOWN_MOST,
@@ -23,16 +26,6 @@ from longtake.engine.lanes import (
 from longtake.engine.leases import fenced, mark_alone
 from longtake.engine.tables import job_kinds, jobs, lanes
 from longtake.errors import NotFound
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from sqlalchemy import Row
-
-    from longtake.clock import Clock
-    from longtake.db import Transaction
-    from longtake.engine.jobs import Job
-
 
 #: Another process is claiming from the lane, or its jobs run elsewhere: look again soon.
 LANE_BUSY_SECONDS = 0.05

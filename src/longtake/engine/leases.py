@@ -9,25 +9,20 @@ is, and it is judged by that. On SQLite a new owner knows at once that all other
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import bindparam, delete, exists, func, select, update
+from sqlalchemy import Row, bindparam, delete, exists, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from longtake.clock import Clock
+from longtake.db import Transaction
 from longtake.db.dialects import NOW, POSTGRESQL, SQLITE, Identifier, later, seconds_until
 from longtake.db.prepared import Prepared
 from longtake.engine.jobs import Job
 from longtake.engine.queue import CLAIMED
 from longtake.engine.tables import jobs, workers
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlalchemy import Row
-
-    from longtake.clock import Clock
-    from longtake.db import Transaction
 
 #: A worker whose beats are taken has always more than this part of its lease left: beats are less than half apart.
 FRESH_PART = 0.4

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import structlog
 from sqlalchemy import select
 
+from longtake.db import Transaction
 from longtake.db.database import TRANSIENT
 from longtake.db.errors import DatabaseError
 from longtake.engine.control import cancels_requested, carry_out_cancel
+from longtake.engine.engine import Engine
 from longtake.engine.executor import StopReason
 from longtake.engine.leases import ORPHANED, Witness, find_workers, job_from, remove_dead_workers
 from longtake.engine.outcomes import Fail, judge_crash, unsettled
@@ -19,10 +22,6 @@ from longtake.engine.tables import jobs
 from longtake.redaction import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from longtake.db import Transaction
-    from longtake.engine.engine import Engine
     from longtake.engine.worker import Worker
 
 log = structlog.get_logger(__name__)

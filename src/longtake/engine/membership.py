@@ -7,25 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Coroutine
+from typing import Any
 
 import structlog
 
 from longtake.clock import new_id
 from longtake.db.database import TRANSIENT, retry_until_available
-from longtake.engine.executor import StopReason
+from longtake.engine.completer import Completer
+from longtake.engine.engine import Engine
+from longtake.engine.executor import Executor, StopReason
+from longtake.engine.jobs import Job
 from longtake.engine.leases import Pulse, beat, register_worker, retire_worker, return_jobs
 from longtake.engine.outcomes import judge_crash, unsettled
 from longtake.errors import LongtakeError
 from longtake.redaction import redact_text
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from longtake.engine.completer import Completer
-    from longtake.engine.engine import Engine
-    from longtake.engine.executor import Executor, RunningJob
-    from longtake.engine.jobs import Job
 
 log = structlog.get_logger(__name__)
 
@@ -103,12 +99,9 @@ class Membership:
             if held and one.job.id in pulse.cancelling:
                 one.stop(StopReason.CANCELLED)
             elif not held and now - one.claimed_at > ANSWER_SECONDS:
-                self._lose(one)
+                log.warning("job lost", action="lose", job_id=one.job.id, job_kind=one.job.kind)
+                self._executor.lose(one)
         self._return_strangers(pulse, now)
-
-    def _lose(self, one: RunningJob) -> None:
-        log.warning("job lost", action="lose", job_id=one.job.id, job_kind=one.job.kind)
-        self._executor.lose(one)
 
     def _return_strangers(self, pulse: Pulse, now: float) -> None:
         """Give back jobs that are ours by a claim whose answer never came, once it cannot come any more."""

@@ -18,19 +18,16 @@ the same delay, and ``slow_lane`` also doubles its intervals: only for an answer
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 
+from longtake.engine.jobs import Job, JobRequest
+from longtake.engine.kinds import JobKind
 from longtake.engine.queue import Ending, PutBack
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Sequence
-
-    from longtake.engine.jobs import Job, JobRequest
-    from longtake.engine.kinds import JobKind
 
 #: The third crash of a job ends it, if it was running alone: then nothing else can have killed the worker.
 CRASHES_BEFORE_ALONE = 2

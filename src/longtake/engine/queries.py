@@ -10,22 +10,18 @@ import heapq
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from sqlalchemy import Text, func, literal_column, null, select
+from sqlalchemy import Row, Select, Table, Text, func, literal_column, null, select
+from sqlalchemy.sql.elements import ColumnElement
 
+from longtake.db import Transaction
 from longtake.db.dialects import SQLITE, seconds_until
+from longtake.engine.engine import Engine
 from longtake.engine.lane_store import all_lanes, limits_of
 from longtake.engine.leases import find_workers, is_alive
 from longtake.engine.tables import events, job_attempts, job_kinds, jobs, jobs_ended, schedules, workers
 from longtake.errors import NotFound
-
-if TYPE_CHECKING:
-    from sqlalchemy import Row, Select, Table
-    from sqlalchemy.sql.elements import ColumnElement
-
-    from longtake.db import Transaction
-    from longtake.engine.engine import Engine
 
 LIST_LIMIT = 500
 LIVE_STATES = ("ready", "running")

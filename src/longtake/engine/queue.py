@@ -5,14 +5,12 @@ Everything else about jobs is rare and written once, in Core.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from longtake.db import Transaction
-    from longtake.engine.jobs import Job
+from longtake.db import Transaction
+from longtake.engine.jobs import Job
 
 
 class NewJob(NamedTuple):

@@ -7,16 +7,12 @@ so it is then changed by its place (ctid).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from longtake.db import Transaction
 from longtake.engine.jobs import Job
 from longtake.engine.queue import CLAIMED, Ending, Head, NewJob, PutBack, QueueName
 from longtake.engine.tables import KEPT
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from longtake.db import Transaction
 
 INSERT = """
 INSERT INTO jobs (id, kind, key, lane, priority, due_at, max_attempts, args, subject, request_id)

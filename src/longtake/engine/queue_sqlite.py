@@ -6,19 +6,16 @@ and takes it again, so a hundred rows in one step cost a fraction of a hundred s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import orjson
 
+from longtake.db import Transaction
 from longtake.db.dialects import text_to_instant
 from longtake.engine.jobs import Job
 from longtake.engine.queue import CLAIMED, Ending, Head, NewJob, PutBack, QueueName
 from longtake.engine.tables import KEPT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from longtake.db import Transaction
 
 INSERT = """
 INSERT INTO jobs (id, kind, key, lane, priority, due_at, max_attempts, args, subject, request_id, created_at)

@@ -5,21 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import structlog
 
 from longtake.engine.claimer import Claimer, ClaimTimer
 from longtake.engine.completer import Completer
+from longtake.engine.engine import Engine
 from longtake.engine.executor import Executor
 from longtake.engine.maintenance import start_maintenance
 from longtake.engine.membership import Membership
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
-    from longtake.engine.engine import Engine
-    from longtake.engine.outcomes import Verdict
+from longtake.engine.outcomes import Verdict
 
 log = structlog.get_logger(__name__)
 
@@ -42,7 +39,7 @@ class Worker:
         lease_seconds: float = 30.0,
         heartbeat_seconds: float = 10.0,
         stop_grace_seconds: float = 20.0,
-        on_written: Callable[[Verdict], None] | None = None,
+        on_written: Callable[[Verdict], None] = lambda _verdict: None,
     ) -> None:
         self.engine = engine
         self.database = engine.database
