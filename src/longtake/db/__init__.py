@@ -29,8 +29,7 @@ def open_database(
     """Open the database at the address; the tables must be there (see ``migrate_up``).
 
     ``owner`` is what another process reads when it finds a SQLite file taken, or the ownership of a file that was
-    taken before; closing the database gives it back. ``clock`` is SQLite's only: on
-    PostgreSQL the server's clock decides.
+    taken before; closing the database gives it back. ``clock`` is for SQLite: PostgreSQL has the server's clock.
     """
     # Only the driver that is needed is loaded: a command then answers in half the time.
     if is_sqlite(url):

@@ -50,7 +50,6 @@ class Transaction:
     def execute(
         self, statement: Executable, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
     ) -> CursorResult[Any]:
-        """Run a SQLAlchemy Core statement."""
         return self._connection.execute(statement, parameters)
 
     def run(self, statement: Prepared, **values: Any) -> list[Any]:
@@ -72,10 +71,7 @@ class Transaction:
         self._cursor.executemany(statement, rows)
 
     def after_commit(self, callback: Callable[[], None]) -> None:
-        """Call back once the transaction is durable; at most once each, and never after a rollback.
-
-        The callback runs on the database's thread: it must be quick. What it raises is only logged.
-        """
+        """Call back once, after the commit, on the database's thread: be quick. What it raises is only logged."""
         if callback not in self._callbacks:
             self._callbacks.append(callback)
 
@@ -134,7 +130,6 @@ class Call(Generic[R]):
     read_only: bool = False
 
     def within(self, tx: Transaction) -> R:
-        """Call the function."""
         return self.function(tx, *self.arguments, **self.named)
 
 
@@ -159,10 +154,7 @@ class Database(ABC):
         return await self._transact(Call(function, arguments, named, as_user, read_only=True))
 
     def run_blocking(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, **named: Any) -> R:
-        """Do the same from a thread that may wait: heartbeats, the command line.
-
-        It never queues behind the other callers' work on PostgreSQL: it has a connection of its own.
-        """
+        """Do the same on a thread that may wait. PostgreSQL has a connection for it: it never queues behind others."""
         return self._transact_blocking(Call(function, arguments, named))
 
     @abstractmethod

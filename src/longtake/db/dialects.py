@@ -37,15 +37,12 @@ class Instant(TypeDecorator[datetime]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Choose the column type."""
         return dialect.type_descriptor(String(26) if dialect.name == SQLITE else DateTime(timezone=True))
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        """Turn a Python time into what the driver takes."""
         return instant_to_text(value) if value is not None and dialect.name == SQLITE else value
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        """Turn what the driver gives into a Python time."""
         return text_to_instant(value) if value is not None and dialect.name == SQLITE else value
 
 
@@ -56,15 +53,12 @@ class Json(TypeDecorator[Any]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Choose the column type."""
         return dialect.type_descriptor(Text() if dialect.name == SQLITE else JSONB(none_as_null=True))
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
-        """Write the document."""
         return orjson.dumps(value).decode() if value is not None and dialect.name == SQLITE else value
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        """Read the document."""
         return orjson.loads(value) if value is not None and dialect.name == SQLITE else value
 
 
@@ -75,7 +69,6 @@ class Identifier(TypeDecorator[str]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Choose the column type."""
         return dialect.type_descriptor(String(36) if dialect.name == SQLITE else Uuid(as_uuid=False))
 
 

@@ -87,7 +87,6 @@ class MigrationStatus:
         return not self.pending
 
     def __str__(self) -> str:
-        """Return the sentence about it."""
         if self.up_to_date:
             return f"The database is up to date ({', '.join(self.latest)})."
         missing = ", ".join(one.split(" ", 1)[0] for one in self.pending)

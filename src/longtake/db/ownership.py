@@ -45,10 +45,7 @@ def lock_path(database: Path) -> Path:
 
 
 def take_for_command(url: str) -> FileOwnership | None:
-    """Return the ownership of the SQLite file; None for PostgreSQL, which commands share with servers.
-
-    Raises DatabaseOwned when another process has the file.
-    """
+    """Return the ownership of the SQLite file, if no other process has it; None for PostgreSQL, which is shared."""
     if not is_sqlite(url):
         return None
     path = sqlite_path(url)

@@ -189,7 +189,6 @@ class Session:
         return "unknown" if status == "committed" and server_life != self._server_life else status
 
     def close(self) -> None:
-        """Let go of the connection."""
         driver, core = self._driver, self._core
         self._driver = self._core = None
         # Core gives a connection up by itself when one of its own statements finds it lost.

@@ -38,14 +38,12 @@ class _Form:
     row: Callable[..., Any] | None
 
     def parameters(self, values: Mapping[str, Any]) -> Sequence[Any] | Mapping[str, Any]:
-        """Return the values as the driver takes them."""
         given = {**self.constants, **values}
         for name, processor in self.binds.items():
             given[name] = processor(given[name])
         return [given[name] for name in self.names] if self.positional else {name: given[name] for name in self.names}
 
     def rows(self, found: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Return what the driver found as Python has it."""
         if self.row is None:
             return []
         rows = []
@@ -65,7 +63,6 @@ class Prepared:
         self._forms: dict[str, _Form] = {}
 
     def form(self, dialect: Dialect) -> _Form:
-        """Return the statement as the dialect's driver takes it."""
         known = self._forms.get(dialect.name)
         if known is None:
             known = self._forms[dialect.name] = _compile(self._statement, dialect)
@@ -111,7 +108,6 @@ class ForMany:
         self._all = make(dict(rows.render_derived().c.items()), POSTGRESQL)
 
     def run(self, tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Run the statement for all of the rows."""
         if not rows:
             return
         if tx.dialect == SQLITE:

@@ -123,11 +123,9 @@ class Waiting:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """Return the event loop whose caller waits."""
         return self.future.get_loop() if isinstance(self.future, asyncio.Future) else None
 
     def call(self, connection: SqliteConnection) -> None:
-        """Run the function and keep what came of it."""
         self.error = None
         self.transaction = connection.transaction(self.work.user)
         try:

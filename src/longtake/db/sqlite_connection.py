@@ -98,7 +98,6 @@ class SqliteConnection:
         self.driver.execute(f"{statement} {OURS}")
 
     def roll_back(self) -> None:
-        """Roll back if there is anything to."""
         if self.driver.in_transaction:
             self.control("ROLLBACK")
 
@@ -114,7 +113,6 @@ class SqliteConnection:
             self.driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
-        """Let go of the file."""
         # SQLite keeps a connection with an unfinished statement open, and its file with it.
         self._cursor.close()
         self._core.detach()

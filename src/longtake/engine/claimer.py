@@ -83,7 +83,6 @@ class ClaimTimer:
             self._event.set()
 
     def flushed(self) -> None:
-        """Nothing waits to be committed any more."""
         self._flush_at = math.inf
 
     def give_room(self) -> None:
@@ -221,7 +220,6 @@ class Claimer:
         return [asyncio.create_task(self._pump()) for _ in range(PUMPS)], asyncio.create_task(self._claim_from_lanes())
 
     def close(self) -> None:
-        """Claim nothing more."""
         self._closed = True
 
     @property
@@ -230,7 +228,6 @@ class Claimer:
         return bool(len(self._executor) or self.reserved or self._completer.waiting)
 
     def room(self) -> int:
-        """Return how many more jobs may run."""
         if self._closed or self._executor.reserved_for_suspect:
             return 0
         return max(self._concurrency - len(self._executor) - self.reserved, 0)
@@ -238,7 +235,6 @@ class Claimer:
     # -- lanes without limits ------------------------------------------------------------------------------------
 
     async def _pump(self) -> None:
-        """Exchange what is finished for what is next, again and again."""
         # Also while a claim is under way in any lane: what it brings after the stop has to be given back.
         while not (self._closed and not self.busy):
             await self._timer.until_something_to_do(has_room=self.room() > 0)

@@ -33,11 +33,9 @@ class Completer:
 
     @property
     def waiting(self) -> bool:
-        """Say whether anything is not committed yet."""
         return bool(self._waiting or self._under_way)
 
     def ids(self) -> set[str]:
-        """Return the jobs whose verdicts are not committed yet."""
         return {verdict.job.id for verdict in self._waiting} | set(self._under_way)
 
     def add(self, verdict: Verdict) -> None:

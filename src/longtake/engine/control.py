@@ -116,7 +116,7 @@ def retry(tx: Transaction, job_id: str) -> None:
     if row is None:
         live = tx.execute(select(jobs.c.state).where(jobs.c.id == job_id)).scalar()
         if live is None:
-            raise _no_job(job_id)
+            raise no_job(job_id)
         raise StateConflict(f"The job {job_id} is {live}: only a failed or cancelled job can be retried.")
     if row.state == "done":
         raise StateConflict(f"The job {job_id} is done: doing it again would repeat its effects.")
@@ -164,9 +164,10 @@ def _require_free_key(tx: Transaction, row: Row[Any]) -> None:
 def _not_live(tx: Transaction, job_id: str, action: str) -> Exception:
     state = tx.execute(select(jobs_ended.c.state).where(jobs_ended.c.id == job_id)).scalar()
     if state is None:
-        return _no_job(job_id)
+        return no_job(job_id)
     return StateConflict(f"The job {job_id} is {state}: it cannot {action} any more.")
 
 
-def _no_job(job_id: str) -> NotFound:
+def no_job(job_id: str) -> NotFound:
+    """Return the error for an id that no job has."""
     return NotFound(f"There is no job {job_id!r}.", hint="`longtake jobs list` shows the newest; old ones are removed.")

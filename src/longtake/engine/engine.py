@@ -192,10 +192,7 @@ class Engine:
         wanted: int,
         claim_seconds: float = 0.0,
     ) -> Claim:
-        """Claim what a limited lane permits; a claim took so long the last times.
-
-        The lane's row is locked from here to the commit.
-        """
+        """Claim what a limited lane permits. Its row is locked to the commit. The last claims took so many seconds."""
         counted_from = self.clock.monotonic()
         view = lock_lane(tx, name)
         if view is None:

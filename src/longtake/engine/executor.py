@@ -104,7 +104,6 @@ class Executor:
         return len(self._jobs)
 
     def all(self) -> list[RunningJob]:
-        """Return the jobs that were claimed and have not ended."""
         return list(self._jobs.values())
 
     @property

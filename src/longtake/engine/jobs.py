@@ -126,10 +126,7 @@ class Job:
             await self.permit_waiter()
 
     async def permit_of(self, lane: str) -> bool:
-        """Wait for a permit of another lane than the job's own, for one call; return False if there is none soon.
-
-        So a call that a job makes beside its proper work keeps the limits of the lane that it belongs to.
-        """
+        """Wait for a permit of another lane, for a call that belongs to it; return False if there is none soon."""
         return self.lane_waiter is None or await self.lane_waiter(lane)
 
     async def progress(

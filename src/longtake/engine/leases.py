@@ -97,10 +97,7 @@ def find_workers(tx: Transaction) -> tuple[list[WorkerState], int]:
 
 
 def is_alive(worker: WorkerState, ours: str | None) -> bool:
-    """Say whether a worker counts as alive: its lease runs, and its process can exist.
-
-    This is for showing; removing a worker takes two witnesses.
-    """
+    """Say whether a worker is shown as alive: its lease runs and its process can exist. Removal takes two witnesses."""
     return worker.lease_left > 0 and worker.may_exist(ours)
 
 

@@ -57,7 +57,6 @@ class Membership:
         completer.worker = self.id
 
     async def join(self) -> None:
-        """Register, and begin to beat."""
         self._loop = asyncio.get_running_loop()
         await self._register()
         self._heart.start()
@@ -154,7 +153,6 @@ class Membership:
         return True
 
     def _abandon_wedged(self, worker: str) -> None:
-        """Take jobs away from handlers that no longer react."""
         now = self._engine.clock.monotonic()
         for one in self._executor.all():
             started = one.started_at

@@ -17,11 +17,11 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from longtake.db import Transaction
 from longtake.db.dialects import SQLITE, seconds_until
+from longtake.engine.control import no_job
 from longtake.engine.engine import Engine
 from longtake.engine.lane_store import all_lanes, limits_of
 from longtake.engine.leases import find_workers, is_alive
 from longtake.engine.tables import events, job_attempts, job_kinds, jobs, jobs_ended, schedules, workers
-from longtake.errors import NotFound
 
 LIST_LIMIT = 500
 LIVE_STATES = ("ready", "running")
@@ -72,9 +72,7 @@ def show_job(tx: Transaction, job_id: str) -> dict[str, Any]:
     row = tx.execute(select(jobs).where(jobs.c.id == job_id)).first()
     row = row or tx.execute(select(jobs_ended).where(jobs_ended.c.id == job_id)).first()
     if row is None:
-        raise NotFound(
-            f"There is no job {job_id!r}.", hint="`longtake jobs list` shows the newest; old ones are removed."
-        )
+        raise no_job(job_id)
     job = plain(row)
     # A lease token is what lets a worker write: it is shown to no one.
     job.pop("lease_token", None)

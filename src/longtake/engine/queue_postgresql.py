@@ -151,25 +151,20 @@ class PostgresqlQueue:
     """See :class:`longtake.engine.queue.Queue`."""
 
     def insert(self, tx: Transaction, rows: Sequence[NewJob]) -> set[str]:
-        """Insert by arrays."""
         return {row[0] for row in tx.sql(INSERT, arrays(rows))}
 
     def claim(
         self, tx: Transaction, queues: Sequence[QueueName], token: str, worker: str, limit: int, *, limited: bool
     ) -> list[Job]:
-        """Lock while reading, then lease."""
         rows = tx.sql(CLAIM, [*arrays(queues), limited, worker, limit, limit, token, worker])
         return [Job(*row) for row in rows]
 
     def heads(self, tx: Transaction) -> list[Head]:
-        """Skip from queue to queue along the index."""
         return [Head(QueueName(*row[:3]), *row[3:]) for row in tx.sql(HEADS)]
 
     def end(self, tx: Transaction, endings: Sequence[Ending], returned: Sequence[PutBack] = ()) -> set[str]:
-        """Lock, delete, remember and tell in one statement."""
         rows = [*endings, *((one.id, one.token, None, None, None) for one in returned)]
         return {row[0] for row in tx.sql(END, arrays(rows))}
 
     def put_back(self, tx: Transaction, returned: Sequence[PutBack]) -> set[str]:
-        """Lock, update, remember and tell in one statement."""
         return {row[0] for row in tx.sql(PUT_BACK, arrays(returned))}

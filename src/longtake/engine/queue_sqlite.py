@@ -153,7 +153,6 @@ class SqliteQueue:
         return found
 
     def end(self, tx: Transaction, endings: Sequence[Ending], _returned: Sequence[PutBack] = ()) -> set[str]:
-        """Copy, remember, tell, and then delete."""
         held = self._held(tx, endings)
         ours = _json([(one.id, "", one.state, one.outcome, one.error) for one in endings if one.id in held])
         for statement in (REMEMBER, ATTEMPT, TELL, REMOVE):

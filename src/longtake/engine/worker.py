@@ -59,7 +59,6 @@ class Worker:
 
     @property
     def id(self) -> str:
-        """Return the worker's identity, which its jobs carry."""
         return self.membership.id
 
     async def run(self) -> None:
