@@ -9,8 +9,6 @@ Alembic's operations, and PostgreSQL's driver, are imported by the functions tha
 command's time.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import sqlite3

@@ -1,7 +1,5 @@
 """Who owns a SQLite file: a lock on a file beside it, so that two Longtake processes never share one database."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from pathlib import Path

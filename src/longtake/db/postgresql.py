@@ -4,8 +4,6 @@ A function is run again after a serialization failure, a deadlock or a lost conn
 during COMMIT, PostgreSQL itself is asked whether the transaction was committed before anything is run twice.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

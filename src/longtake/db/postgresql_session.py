@@ -1,7 +1,5 @@
 """One PostgreSQL connection, its transactions, and what its errors mean to a caller."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast

@@ -4,8 +4,6 @@ Building and caching a Core statement takes ten times as long as running it. A s
 Core, once for both databases, with ``bindparam`` for every value; what is left for each run is the driver's work.
 """
 
-from __future__ import annotations
-
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The program logs in as a plain role. For a user's request it takes on `longtake_
 as a member of `longtake_engine` it sees all rows. A superuser would be bound by neither.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """SQLite: one file, one owning process, one writer thread, several readers."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import queue

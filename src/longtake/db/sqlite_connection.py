@@ -1,7 +1,5 @@
 """A SQLite connection whose ``longtake_now()`` is when the running function began, and what its errors mean."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

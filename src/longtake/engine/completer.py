@@ -1,7 +1,5 @@
 """The completer: verdicts on their way into the database, kept until they are committed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import structlog

@@ -1,7 +1,5 @@
 """What operators and the domain do with jobs: cancel, hurry, retry, pause."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ It is a worker like any other: leases, lanes and the fence hold between it and a
 stops when nothing is due any more, or early enough to finish or give back its jobs in time.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections import Counter

@@ -1,7 +1,5 @@
 """The engine: kinds, lanes and schedules declared once; jobs enqueued, claimed and settled in transactions."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence

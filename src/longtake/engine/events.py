@@ -1,7 +1,5 @@
 """The append-only log of what changed, written in the transaction that changed it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime

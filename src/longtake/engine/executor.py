@@ -5,8 +5,6 @@ handler, ``_permit`` has it wait for its lane, ``_conclude`` turns its outcome i
 the database.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Lanes in the database: declared, set, paused, slowed, and their limits' state under lock."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -6,8 +6,6 @@ no worker, and one that jumps back keeps none alive. Leases differ in length: ea
 is, and it is judged by that. On SQLite a new owner knows at once that all others are gone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Heartbeats come from a thread of their own, so that a blocked event loop does not cost the worker its leases.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Coroutine

@@ -16,8 +16,6 @@ the same delay, and ``slow_lane`` also doubles its intervals: only for an answer
 ``lane_trouble`` the job waits because of its lane, and ``wake_lane`` ends the wait.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field

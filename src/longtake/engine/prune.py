@@ -6,8 +6,6 @@ by default (outside SQL, triggers) are random; those stand almost all after any 
 there. Each page is a transaction of its own, so other writers never wait long, and a kill loses nothing.
 """
 
-from __future__ import annotations
-
 import time
 import uuid
 from datetime import datetime, timedelta

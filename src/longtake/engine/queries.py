@@ -4,8 +4,6 @@ Counts stop at a limit: a full queue must not slow a look. A count comes with ``
 more than counted.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter
 from dataclasses import dataclass

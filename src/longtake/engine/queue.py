@@ -3,8 +3,6 @@
 Everything else about jobs is rare and written once, in Core.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol

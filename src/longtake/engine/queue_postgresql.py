@@ -5,8 +5,6 @@ order and locked as it is read, so that concurrent claims never look at the same
 so it is then changed by its place (ctid).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from longtake.db import Transaction

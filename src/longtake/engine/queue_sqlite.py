@@ -4,8 +4,6 @@ Batches go in as one JSON document and come out as one: every step of a statemen
 and takes it again, so a hundred rows in one step cost a fraction of a hundred steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

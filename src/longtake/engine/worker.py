@@ -1,7 +1,5 @@
 """A worker: claims jobs, has their handlers run, finishes them; survives everything but being killed."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket
