@@ -5,7 +5,7 @@ should). ``longtake_now()`` is the time in SQL on both: PostgreSQL's ``now()``, 
 transaction function began. So the database's clock decides, never a worker's.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -130,13 +130,3 @@ def _spell(element: FunctionElement[Any], compiler: SQLCompiler, **options: Any)
 
 for _expression in SPELLINGS:
     compiles(_expression)(_spell)
-
-
-def sqlite_later(now: datetime, seconds: float | None) -> str | None:
-    """Do in Python what ``later`` does in SQL; NULL in, NULL out."""
-    return None if seconds is None else instant_to_text(now + timedelta(seconds=seconds))
-
-
-def sqlite_seconds_until(now: datetime, moment: str | None) -> float | None:
-    """Do in Python what ``seconds_until`` does in SQL; NULL in, NULL out."""
-    return None if moment is None else (text_to_instant(moment) - now).total_seconds()

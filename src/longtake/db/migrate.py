@@ -24,7 +24,7 @@ from sqlalchemy.pool import NullPool
 from longtake.db import is_sqlite, postgresql_url, sqlite_path
 from longtake.db.database import Transaction
 from longtake.db.errors import RightsMissing, SchemaMismatch
-from longtake.db.ownership import FileOwnership
+from longtake.db.ownership import MIGRATION, FileOwnership
 
 #: Any number will do, as long as all Longtake processes use the same.
 MIGRATION_LOCK = 7_016_511_206
@@ -216,7 +216,7 @@ def _connection(url: str, *, owned: bool = True) -> Iterator[Connection]:
     if is_sqlite(url):
         path = sqlite_path(url)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        ownership = FileOwnership(path, "longtake migrate") if owned else None
+        ownership = FileOwnership(path, MIGRATION) if owned else None
     engine = _engine(url)
     try:
         with engine.connect() as connection:

@@ -119,10 +119,6 @@ class Waiting:
     result: Any = None
     error: BaseException | None = None
 
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop | None:
-        return self.future.get_loop() if isinstance(self.future, asyncio.Future) else None
-
     def call(self, connection: SqliteConnection) -> None:
         self.error = None
         self.transaction = connection.transaction(self.work.user)
@@ -262,10 +258,10 @@ def _tell_all(group: Sequence[Waiting]) -> None:
     """Wake each event loop once for all its callers."""
     loops: dict[asyncio.AbstractEventLoop, list[Waiting]] = {}
     for waiting in group:
-        if waiting.loop is None:
-            waiting.tell()
+        if isinstance(waiting.future, asyncio.Future):
+            loops.setdefault(waiting.future.get_loop(), []).append(waiting)
         else:
-            loops.setdefault(waiting.loop, []).append(waiting)
+            waiting.tell()
     for loop, members in loops.items():
         # A closed loop has no caller left.
         with contextlib.suppress(RuntimeError):

@@ -86,7 +86,10 @@ def request_cancel(tx: Transaction, engine: Engine, job_id: str) -> str:
     """
     row = tx.execute(select(jobs).where(jobs.c.id == job_id).with_for_update()).first()
     if row is None:
-        raise _not_live(tx, job_id, "be cancelled")
+        state = tx.execute(select(jobs_ended.c.state).where(jobs_ended.c.id == job_id)).scalar()
+        if state is None:
+            raise no_job(job_id)
+        raise StateConflict(f"The job {job_id} is {state}: it cannot be cancelled any more.")
     if row.kind in engine.kinds and row.state == "ready":
         _cancel_and_settle(tx, engine, [row])
         return "cancelled"
@@ -119,8 +122,9 @@ def retry(tx: Transaction, job_id: str) -> None:
     if row.state == "done":
         raise StateConflict(f"The job {job_id} is done: doing it again would repeat its effects.")
     kept = {name: getattr(row, name) for name in KEPT if name not in {"attempt", "crashes", "worker", "started_at"}}
-    if row.key is not None:
-        _require_free_key(tx, row)
+    twin = row.key and tx.execute(select(jobs.c.id).where(jobs.c.kind == row.kind, jobs.c.key == row.key)).scalar()
+    if twin:
+        raise StateConflict(f"The job {row.id} cannot be retried: {twin} is live and has the same key {row.key!r}.")
     fresh = {"state": "ready", "attempt": 0, "crashes": 0, "alone": False, "due_at": NOW, "error": row.error}
     tx.execute(delete(jobs_ended).where(ended))
     tx.execute(insert(jobs).values(**kept, **fresh))
@@ -151,19 +155,6 @@ def _end_cancelled(tx: Transaction, row: Row[Any], reason: str) -> None:
         values = {"job_id": row.id, "attempt": row.attempt, "outcome": "cancelled", "worker": row.worker}
         tx.execute(insert(job_attempts).values(**values, started_at=row.started_at, ended_at=NOW, error=error))
     append_event(tx, "job.cancelled", subject=row.id, data={"kind": row.kind, "code": "CANCELLED"})
-
-
-def _require_free_key(tx: Transaction, row: Row[Any]) -> None:
-    twin = tx.execute(select(jobs.c.id).where(jobs.c.kind == row.kind, jobs.c.key == row.key)).scalar()
-    if twin is not None:
-        raise StateConflict(f"The job {row.id} cannot be retried: {twin} is live and has the same key {row.key!r}.")
-
-
-def _not_live(tx: Transaction, job_id: str, action: str) -> Exception:
-    state = tx.execute(select(jobs_ended.c.state).where(jobs_ended.c.id == job_id)).scalar()
-    if state is None:
-        return no_job(job_id)
-    return StateConflict(f"The job {job_id} is {state}: it cannot {action} any more.")
 
 
 def no_job(job_id: str) -> NotFound:

@@ -36,7 +36,7 @@ POLL_SECONDS = 0.5
 #: like this one: where no worker stays, only such calls can rescue what one of them left.
 LEASE_PART = 0.6
 LEASE_SHORTEST = 5.0
-#: Nobody needs to know more exactly how many more than this wait.
+#: Jobs that wait are counted up to this.
 COUNT_LIMIT = 10_000
 
 

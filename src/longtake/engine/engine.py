@@ -101,8 +101,7 @@ class Engine:
         request_id: str | None = None,
     ) -> Enqueued:
         """Write one job in the caller's transaction; it runs only if, and after, that commits."""
-        args = {} if args is None else args
-        request = JobRequest(kind, args, key, delay, lane, priority, None, subject, request_id)
+        request = JobRequest(kind, {} if args is None else args, key, delay, lane, priority, None, subject, request_id)
         return self.enqueue_many(tx, [request])[0]
 
     def enqueue_many(self, tx: Transaction, requests: Sequence[JobRequest]) -> list[Enqueued]:
@@ -122,7 +121,9 @@ class Engine:
         facts = self._facts.get(request.kind) or self._declared_elsewhere(tx, request.kind)
         lane = request.lane or facts.lane
         if lane not in self._known_lanes:
-            self._require_lane(tx, lane)
+            if tx.execute(select(lanes.c.name).where(lanes.c.name == lane)).first() is None:
+                raise UnknownLane(f"There is no lane {lane!r}.")
+            self._known_lanes.add(lane)
         return NewJob(
             new_id(),
             request.kind,
@@ -142,15 +143,10 @@ class Engine:
         row = tx.execute(select(*columns).where(job_kinds.c.name == kind)).first()
         if row is None:
             known = tx.execute(select(job_kinds.c.name).order_by(job_kinds.c.name)).scalars()
-            names = ", ".join(known) or "none yet"
-            raise UnknownKind(f"There is no job kind {kind!r}.", hint=f"Declared kinds: {names}.")
+            hint = f"Declared kinds: {', '.join(known) or 'none yet'}."
+            raise UnknownKind(f"There is no job kind {kind!r}.", hint=hint)
         self._facts[kind] = row
         return row
-
-    def _require_lane(self, tx: Transaction, lane: str) -> None:
-        if tx.execute(select(lanes.c.name).where(lanes.c.name == lane)).first() is None:
-            raise UnknownLane(f"There is no lane {lane!r}.")
-        self._known_lanes.add(lane)
 
     def _twin(self, tx: Transaction, row: NewJob) -> Enqueued:
         """Return the live job with the same key. If it has just ended, there is room for ours after all."""

@@ -95,7 +95,6 @@ SELECT transaction_id, sequence, at, type, subject, user_id, data FROM events
 WHERE sequence > ? ORDER BY sequence LIMIT ?
 """
 
-
 READ_USER_POSTGRESQL = """
 SELECT transaction_id::text::bigint, sequence, at, type, subject, user_id, data FROM events
 WHERE user_id = %s AND (transaction_id, sequence) > (%s::text::xid8, %s)

@@ -246,15 +246,12 @@ class Executor:
         if self._too_late(one):
             log.info("too late to begin, job given back", action="lapse", job_id=one.job.id, lane=one.job.lane)
             if one.kind.permit == "call":
-                self._remember_lapse(one.job.id)
+                # Forgetting costs a job one more lapse.
+                if len(self._lapsed) >= LAPSED_MOST:
+                    self._lapsed.clear()
+                self._lapsed.add(one.job.id)
         one.stop(StopReason.RELEASED)
         await asyncio.get_running_loop().create_future()
-
-    def _remember_lapse(self, job_id: str) -> None:
-        # Forgetting costs a job one more lapse.
-        if len(self._lapsed) >= LAPSED_MOST:
-            self._lapsed.clear()
-        self._lapsed.add(job_id)
 
     # -- the end of a run ----------------------------------------------------------------------------------------
 

@@ -132,8 +132,6 @@ def rescue(tx: Transaction, engine: Engine, only: str | None = None) -> int:
         if isinstance(verdict.outcome, Fail) and row.kind not in engine.kinds:
             continue
         verdicts.append(verdict)
-    if not verdicts:
-        return 0
     return len(engine.finish(tx, engine.split(verdicts)[0]))
 
 
