@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from longtake import Worker
-from longtake.engine.verdicts import judge
+from longtake.engine.outcomes import judge
 from tests.wait import PATIENCE_SECONDS, until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from longtake import Database, Engine, Job, Outcome, Settlement, Transaction
-    from longtake.engine.verdicts import Verdict
+    from longtake.engine.outcomes import Verdict
 
 #: What begins and stands still, when it calls what it is given, in the middle of its transaction.
 First = Callable[[Callable[[], None]], Awaitable[Any]]

@@ -110,7 +110,6 @@ def claim(tx: "Transaction", engine: "Engine", situation: str) -> tuple[float, i
     The first round takes the blocked lane's one place, so that all others find it full.
     """
     from longtake.clock import new_id
-    from longtake.engine.claims import claim_unlimited
     from longtake.engine.leases import register_worker
     from longtake.engine.queue import QueueName
 
@@ -118,7 +117,7 @@ def claim(tx: "Transaction", engine: "Engine", situation: str) -> tuple[float, i
     register_worker(tx, worker, "bench", engine.database.incarnation, 3600.0)
     free, limited = QueueName("default", KIND, NORMAL), QueueName("blocked", KIND, NORMAL)
     start = time.perf_counter()
-    claimed = claim_unlimited(tx, engine.queue, [free, limited], worker, WANTED)
+    claimed = engine.exchange(tx, [], [free, limited], worker, WANTED, look=False)
     if situation == "blocked":
         engine.claim_lane(tx, "blocked", [limited], worker, WANTED)
     return time.perf_counter() - start, len(claimed.jobs)

@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Column, Integer, MetaData, Table, Text, insert
 
-import longtake.engine.leases
 import longtake.engine.maintenance
 from longtake import Done, Engine, Fail, JobKind, JobRequest, Retry, Snooze, Steps, Worker, open_database
 from longtake.clock import SystemClock
+from longtake.db import postgresql_url
 from longtake.db.postgresql import PostgresqlDatabase
 from longtake.db.postgresql_session import SessionOptions
-from longtake.db.urls import postgresql_url
 from longtake.server.process import StopSignal
 from proofs.faults.holding import Evidence, Plan, held, hold_claims_taken
 
@@ -138,8 +137,8 @@ def build_engine(plan: Plan, evidence: Evidence) -> Engine:
     if plan.hold == "claim":
         engine.queue.claim = held(engine.queue.claim, plan, evidence)  # type: ignore[method-assign]
     if plan.hold == "rescue":
-        rescue = longtake.engine.leases.rescue
-        setattr(longtake.engine.maintenance, "rescue", held(rescue, plan, evidence))  # noqa: B010 - mypy sees no export
+        rescue = longtake.engine.maintenance.rescue
+        longtake.engine.maintenance.rescue = held(rescue, plan, evidence)
     return engine
 
 

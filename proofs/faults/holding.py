@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from longtake import Lane
-    from longtake.engine.claims import Claim
+    from longtake.engine.queue import Claim
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tests.wait import wait_for
 
 if TYPE_CHECKING:
     from longtake import Database, Transaction
-    from longtake.engine.claims import Claim
+    from longtake.engine.queue import Claim
     from proofs.faults.lab import Child, Lab
 
 WEDGED_SOON = ("longtake.engine.membership", "WEDGED_GRACE_SECONDS", 0.5)

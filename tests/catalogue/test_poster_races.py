@@ -18,7 +18,7 @@ from longtake.capabilities.catalogue.removal import remove_title
 from longtake.capabilities.catalogue.search import SearchResult
 from longtake.capabilities.catalogue.tables import POSTER, SEARCH, SYNC, SYNC_POSTERS
 from longtake.capabilities.catalogue.titles import write_titles
-from longtake.engine.verdicts import judge
+from longtake.engine.outcomes import judge
 from tests.catalogue.stage import CatalogueStudio
 from tests.crossing import ending, ending_all, meet
 from tests.engine.stage import finish

@@ -10,7 +10,8 @@ from sqlalchemy import text
 
 from longtake.capabilities.catalogue.queries import TitleFilter
 from longtake.capabilities.catalogue.tables import CALENDAR, POSTER, SEARCH, SYNC, SYNC_IDS, SYNC_POSTERS, YEAR
-from longtake.engine.leases import rescue, retire_worker
+from longtake.engine.leases import retire_worker
+from longtake.engine.maintenance import rescue
 from tests.catalogue.stage import DAY, FEW, HOUR, CatalogueStudio, given
 from tests.engine.stage import hire
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake import open_database
+from longtake.db import sqlite_path
 from longtake.db.errors import DatabaseOwned
 from longtake.db.ownership import lock_path
 from longtake.db.sqlite_connection import BUSY_SECONDS
-from longtake.db.urls import sqlite_path
 from longtake.server.open_database import migrate_service
 
 if TYPE_CHECKING:

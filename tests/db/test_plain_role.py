@@ -13,12 +13,10 @@ import pytest
 
 from longtake import Done, Engine, Job, JobKind, Transaction, open_database
 from longtake.db.errors import RightsMissing
-from longtake.engine.claims import claim_unlimited
 from longtake.engine.events import append_event, read_events
 from longtake.engine.leases import register_worker
-from longtake.engine.outcomes import Outcome
+from longtake.engine.outcomes import Outcome, judge
 from longtake.engine.queue import QueueName
-from longtake.engine.verdicts import judge
 from longtake.server.open_database import migrate_service
 from tests.engine.stage import until_readable, wait_until_readable
 
@@ -52,7 +50,7 @@ def test_an_owner_to_whom_the_roles_were_granted_runs_jobs(postgresql_server: Po
         database.run_blocking(register_worker, WORKER, "test", None, 30.0)
 
         def claim(tx: Transaction) -> list[Job]:
-            return claim_unlimited(tx, engine.queue, [QueueName("default", "noop", 2)], WORKER, 10).jobs
+            return engine.exchange(tx, [], [QueueName("default", "noop", 2)], WORKER, 10, False).jobs
 
         [job] = database.run_blocking(claim)
         verdict = judge(engine.kinds["noop"], job, Done(), WORKER, engine.random)

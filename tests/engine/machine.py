@@ -11,7 +11,8 @@ from sqlalchemy import select, text
 
 from longtake import Cancelled, Database, Fail, Job, JobKind, JobRequest, Lane, Settlement, Steps, Transaction
 from longtake.engine.engine import Engine
-from longtake.engine.leases import Witness, beat, find_workers, remove_dead_workers, rescue
+from longtake.engine.leases import Witness, beat, find_workers, remove_dead_workers
+from longtake.engine.maintenance import rescue
 from longtake.engine.tables import job_attempts, jobs, jobs_ended
 from tests.engine.model import MAX_ATTEMPTS, NARROW_MOST, STEPS, TIMED_RATE, TIMED_SPACING, Model, ModelJob
 from tests.engine.stage import add_effect, build, done, effects, hire

@@ -15,19 +15,18 @@ from sqlalchemy import select, text
 
 from longtake import Database, Done, Engine, JobKind, Outcome, Settlement, Transaction, Worker
 from longtake.clock import new_id
-from longtake.engine.claims import Claim
 from longtake.engine.kinds import Settle
 from longtake.engine.leases import register_worker
-from longtake.engine.queue import QueueName
+from longtake.engine.outcomes import judge
+from longtake.engine.queue import Claim, QueueName
 from longtake.engine.tables import job_attempts, jobs, jobs_ended
-from longtake.engine.verdicts import judge
 from tests.wait import PATIENCE_SECONDS, until, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from longtake import Enqueued, Job, Lane
-    from longtake.engine.verdicts import Verdict
+    from longtake.engine.outcomes import Verdict
 
 R = TypeVar("R")
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from longtake import Database, Exponential, JobKind, Retry, Steps
 from longtake.engine.errors import InvalidDefinition
+from longtake.engine.outcomes import judge
 from longtake.engine.queue import PutBack
-from longtake.engine.verdicts import judge
 from tests.engine.stage import KIND, build, claim, done, enqueue, finish, hire, live
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake import Cancelled, Database, Done, Fail, Lane, Outcome, Retry, Worker
-from longtake.engine.claims import Claim
 from longtake.engine.control import request_cancel
 from longtake.engine.drain import drain
 from longtake.engine.executor import StopReason
 from longtake.engine.lane_store import pause_lane, set_lane
 from longtake.engine.leases import register_worker
+from longtake.engine.queue import Claim
 from tests.engine.lives import LeapingClock
 from tests.engine.stage import Stage, add_effect, attempts, claim_lane, effects, ended, execute, live
 from tests.engine.test_alone import make_suspect
@@ -26,7 +26,7 @@ from tests.wait import PATIENCE_SECONDS, until
 if TYPE_CHECKING:
     from longtake import Job, Transaction
     from longtake.engine.executor import RunningJob
-    from longtake.engine.verdicts import Verdict
+    from longtake.engine.outcomes import Verdict
 
 FAR_SECONDS = 3600.0
 

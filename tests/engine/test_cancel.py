@@ -10,7 +10,7 @@ import pytest
 from longtake import Cancelled, Database, Done, Engine, JobKind, Outcome, Settlement
 from longtake.clock import new_id
 from longtake.engine.control import cancel, cancels_requested, carry_out_cancel, request_cancel, retry
-from longtake.engine.leases import rescue
+from longtake.engine.maintenance import rescue
 from longtake.errors import NotFound, StateConflict
 from tests.engine.stage import (
     KIND,

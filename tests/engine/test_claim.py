@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from longtake import Database, Engine, JobKind, JobRequest, Lane, Priority
 from longtake.clock import new_id
-from longtake.engine.claim_timer import ClaimTimer
+from longtake.engine.claimer import ClaimTimer
 from longtake.engine.queue import QueueName
 from tests.engine.stage import KIND, build, claim, done, enqueue, hire, live
 

@@ -7,9 +7,8 @@ import asyncio
 import pytest
 
 from longtake import JobKind
-from longtake.engine.claim_timer import BUSY_JOBS, GATHER_BURST, GATHER_SECONDS, LINGER_SECONDS, ClaimTimer
-from longtake.engine.claims import Claim
-from longtake.engine.queue import Head, QueueName
+from longtake.engine.claimer import BUSY_JOBS, GATHER_BURST, GATHER_SECONDS, LINGER_SECONDS, ClaimTimer
+from longtake.engine.queue import Claim, Head, QueueName
 from tests.databases import StoppedClock
 from tests.engine.stage import KIND, done
 from tests.wait import PATIENCE_SECONDS

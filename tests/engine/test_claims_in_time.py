@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from longtake import Job, Outcome, Settlement, Transaction
-    from longtake.engine.claims import Claim
+    from longtake.engine.queue import Claim
 
 #: Polls so far apart that none would help.
 FAR = 60.0

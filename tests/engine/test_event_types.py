@@ -9,7 +9,7 @@ import pytest
 
 import longtake
 from longtake import open_database
-from longtake.engine.event_types import check_pattern, patterns_of
+from longtake.engine.events import check_pattern, patterns_of
 from longtake.server.application import Application
 from longtake.settings import Settings
 

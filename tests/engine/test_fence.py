@@ -23,7 +23,8 @@ from longtake import (
 )
 from longtake.engine.control import cancel
 from longtake.engine.lane_store import lane_view
-from longtake.engine.leases import fenced, find_workers, remove_dead_workers, rescue
+from longtake.engine.leases import fenced, find_workers, remove_dead_workers
+from longtake.engine.maintenance import rescue
 from tests.engine.stage import KIND, add_effect, build, claim, done, effects, enqueue, finish, hire, live
 
 if TYPE_CHECKING:

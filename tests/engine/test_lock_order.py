@@ -15,9 +15,8 @@ import pytest
 
 from longtake import Done, Engine, JobKind, JobRequest, Schedule, Snooze, open_database
 from longtake.engine.control import cancel_of_subjects
+from longtake.engine.outcomes import judge
 from longtake.engine.schedules import fire_due, run_schedule
-from longtake.engine.settlement import finish as settle_all
-from longtake.engine.verdicts import judge
 from longtake.engine.worker import Worker
 from tests.crossing import ending, meet, waiting
 from tests.engine.stage import KIND, add_effect, build, claim, done, effects, hire
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from longtake import Database, Enqueued, Job, Outcome, Settlement, Transaction
-    from longtake.engine.verdicts import Verdict
+    from longtake.engine.outcomes import Verdict
 
 LOCK = "SELECT FROM effects WHERE job_id = %s FOR UPDATE"
 INSERT_KEY = "INSERT INTO jobs (kind, key, lane, priority, max_attempts) VALUES ('sample', %s, 'default', 2, 5)"
@@ -119,7 +118,7 @@ async def test_jobs_that_end_together_are_locked_in_the_order_of_those_who_cance
     verdicts = [verdict_of(engine, jobs[key], outcome) for key, outcome in zip("ab", outcomes, strict=True)]
     with psycopg.connect(postgresql_url) as third:
         third.execute("SELECT FROM jobs WHERE key = 'a' FOR UPDATE")
-        settling = asyncio.create_task(database.run(settle_all, engine, verdicts))
+        settling = asyncio.create_task(database.run(engine.finish, verdicts))
         await until_waiting(database, 1)
         cancelling = asyncio.create_task(database.run(cancel_of_subjects, ["one"], [KIND], "as asked"))
         await until_waiting(database, 2)

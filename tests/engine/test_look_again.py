@@ -8,7 +8,7 @@ import pytest
 
 from longtake import Retry, Snooze
 from longtake.engine.control import look_again
-from longtake.engine.verdicts import judge_crash
+from longtake.engine.outcomes import judge_crash
 from tests.engine.stage import KIND, build, claim, enqueue, finish, hire
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake import Cancelled, Database, Done, Engine, Fail, JobKind, JobRequest, Outcome, Retry, Snooze, Steps
-from longtake.engine.verdicts import judge
+from longtake.engine.outcomes import judge
 from tests.engine.stage import KIND, attempts, build, claim, done, ended, enqueue, event_types, finish, hire, live
 
 if TYPE_CHECKING:

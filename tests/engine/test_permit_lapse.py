@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake import Database, Lane, Worker
-from longtake.engine.claims import Claim
 from longtake.engine.leases import register_worker
-from longtake.engine.queue import PutBack
+from longtake.engine.queue import Claim, PutBack
 from tests.engine.stage import Stage, claim_lane
 from tests.wait import until
 
 if TYPE_CHECKING:
-    from longtake.engine.verdicts import Verdict
+    from longtake.engine.outcomes import Verdict
 
 
 async def claimed(database: Database, stage: Stage) -> tuple[Worker, Claim]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import text
 
 from longtake import Database, Done, Fail, JobRequest, Outcome, Retry, Settlement, Snooze, Steps
-from longtake.engine import verdicts
+from longtake.engine import outcomes
 from longtake.engine.engine import Engine
 from tests.engine.stage import KIND, Stage, add_effect, attempts, effects, ended, event_types, live, until_read
 
@@ -143,7 +143,7 @@ async def test_a_settle_that_takes_nothing_at_all_keeps_the_job_and_says_why(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The domain's hold is still open, so the job must not end: it waits, visibly, and is tried again."""
-    monkeypatch.setattr(verdicts, "UNSETTLED_SECONDS", 3600.0)
+    monkeypatch.setattr(outcomes, "UNSETTLED_SECONDS", 3600.0)
     stage = Stage(database, max_attempts=1)
     await stage.start()
     broken = True

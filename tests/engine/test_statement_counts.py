@@ -9,7 +9,7 @@ import pytest
 
 from longtake import Cancelled, Done, Fail, Retry, Snooze
 from longtake.engine.jobs import JobRequest
-from longtake.engine.verdicts import judge
+from longtake.engine.outcomes import judge
 from tests.engine.stage import KIND, Stage, claim, hire
 from tests.statements import statements
 

@@ -12,9 +12,9 @@ import pytest
 from longtake import Cancelled, Database, Done, Lane, Outcome, Snooze, Worker
 from longtake.engine import executor as executor_module
 from longtake.engine import worker as worker_module
-from longtake.engine.claims import Claim
 from longtake.engine.executor import StopReason
 from longtake.engine.leases import find_workers, register_worker
+from longtake.engine.queue import Claim
 from tests.engine.stage import Stage, attempts, claim, live, wait_stubbornly
 from tests.wait import PATIENCE_SECONDS
 

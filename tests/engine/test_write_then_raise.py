@@ -8,15 +8,13 @@ from __future__ import annotations
 import random
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 from sqlalchemy import select, text
 
 from longtake import Database, Done, Engine, JobKind, JobRequest, Lane, Outcome, Retry, Settlement, Snooze, Steps
-from longtake.db import retry
 from longtake.db.errors import DatabaseUnavailable
-from longtake.engine import claimer
 from longtake.engine.tables import job_attempts, jobs, jobs_ended
 from tests.engine.stage import Stage, add_effect, effects, make_effects, until_read
 from tests.thoroughness import THOROUGH, tries
@@ -25,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from longtake import Enqueued, Job, Transaction
+    from longtake.db.database import Call
 
-Ts = TypeVarTuple("Ts")
 R = TypeVar("R")
 
 PARENTS = tries(100, 150)
@@ -45,30 +43,23 @@ class ForgetfulDatabase(Database):
         self._after = after
         self._random = random.Random(seed)
 
-    async def run(
-        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None, **named: Any
-    ) -> R:
-        self._maybe_fail(after=False)
-        answer = await self.inner.run(function, *arguments, as_user=as_user, **named)
-        self._maybe_fail(after=True)
+    async def _transact(self, call: Call[R]) -> R:
+        self._maybe_fail(call, after=False)
+        answer = await self.inner._transact(call)
+        self._maybe_fail(call, after=True)
         return answer
 
-    async def read(
-        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None, **named: Any
-    ) -> R:
-        return await self.inner.read(function, *arguments, as_user=as_user, **named)
-
-    def run_blocking(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, **named: Any) -> R:
-        self._maybe_fail(after=False)
-        answer = self.inner.run_blocking(function, *arguments, **named)
-        self._maybe_fail(after=True)
+    def _transact_blocking(self, call: Call[R]) -> R:
+        self._maybe_fail(call, after=False)
+        answer = self.inner._transact_blocking(call)
+        self._maybe_fail(call, after=True)
         return answer
 
     def close(self) -> None:
         self.inner.close()
 
-    def _maybe_fail(self, *, after: bool) -> None:
-        if after == self._after and self._random.random() < LOST:
+    def _maybe_fail(self, call: Call[Any], *, after: bool) -> None:
+        if not call.read_only and after == self._after and self._random.random() < LOST:
             self.lost += 1
             raise DatabaseUnavailable("The answer was lost." if after else "Nothing was written.")
 
@@ -119,8 +110,8 @@ async def retry_until_available(call: Callable[[], Any]) -> Any:
 async def test_every_effect_is_there_once_and_nothing_is_lost_or_stuck(
     database: Database, seed: int, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (retry, claimer):
-        monkeypatch.setattr(module, "PAUSE_SECONDS", 0.01)
+    for module in ("longtake.db.database", "longtake.engine.claimer"):
+        monkeypatch.setattr(f"{module}.PAUSE_SECONDS", 0.01)
     await database.run(make_effects)
     forgetful = ForgetfulDatabase(database, seed, after=after)
     kinds = [

@@ -10,7 +10,6 @@ from sqlalchemy import text
 
 from longtake.capabilities.generation.submissions import record_accepted
 from longtake.capabilities.generation.tasks import cancel_task
-from longtake.db import retry
 from longtake.db.errors import DatabaseUnavailable
 from tests.engine.stage import until_read
 from tests.generation.studio import CREDITS, USER
@@ -76,7 +75,7 @@ async def test_an_acceptance_is_written_though_its_handler_was_stopped(
             raise DatabaseUnavailable("The database is away.")
         return await run(function, *arguments)
 
-    monkeypatch.setattr(retry, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("longtake.db.database.PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(studio.database, "run", fail_while_away)
     handler = asyncio.ensure_future(studio.engine.kinds[job.kind].handler(job))
     await asyncio.wait_for(tried.wait(), PATIENCE_SECONDS)

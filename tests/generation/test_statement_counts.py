@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.engine.verdicts import judge
+from longtake.engine.outcomes import judge
 from tests.statements import statements
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from longtake.capabilities.scenes.image_job import TIME_LIMIT, ImageMaker, note_
 from longtake.engine.control import request_cancel
 from longtake.engine.executor import RunningJob, StopReason, _stopped
 from longtake.engine.lane_store import pause_lane
-from longtake.engine.leases import find_workers, remove_dead_workers, rescue
-from longtake.engine.verdicts import release
+from longtake.engine.leases import find_workers, remove_dead_workers
+from longtake.engine.maintenance import rescue
+from longtake.engine.outcomes import release
 from longtake.services.provider_calls.calls import Breaker
 from tests.engine.stage import claim_lane, finish, hire
 from tests.generation.studio import CREDITS

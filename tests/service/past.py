@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from sqlalchemy import update
 
 from longtake.clock import new_id
-from longtake.engine.queue import Ending, queue_for
+from longtake.engine.engine import QUEUES
+from longtake.engine.outcomes import error_json
+from longtake.engine.queue import Ending
 from longtake.engine.tables import jobs
-from longtake.engine.verdicts import error_json
 
 if TYPE_CHECKING:
     from longtake import Transaction
@@ -21,4 +22,4 @@ def end_job(tx: Transaction, job_id: str, state: str, code: str | None = None) -
     lease = {"state": "running", "lease_token": token, "worker": new_id(), "attempt": jobs.c.attempt + 1}
     tx.execute(update(jobs).where(jobs.c.id == job_id).values(**lease))
     error = None if code is None else error_json(code, "for the test")
-    assert queue_for(tx.dialect).end(tx, [Ending(job_id, token, state, state, error)]) == {job_id}
+    assert QUEUES[tx.dialect]().end(tx, [Ending(job_id, token, state, state, error)]) == {job_id}

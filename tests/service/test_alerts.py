@@ -11,7 +11,7 @@ from sqlalchemy import insert, select
 from longtake import Database, Done, Engine, Job, JobKind, Outcome, Settlement, Transaction, Worker
 from longtake.clock import new_id
 from longtake.engine.control import retry
-from longtake.engine.leases import rescue
+from longtake.engine.maintenance import rescue
 from longtake.engine.tables import events, jobs
 from longtake.errors import NotFound, StateConflict
 from longtake.server.application import Application

@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from longtake import Database, Done, Engine, Job, JobKind, Lane, Schedule, Transaction
 from longtake.clock import new_id
-from longtake.engine import stats
+from longtake.engine import queries
 from longtake.engine.errors import InvalidDefinition
 from longtake.engine.leases import register_worker
 from longtake.engine.tables import events
@@ -206,7 +206,7 @@ async def test_counts_stop_at_their_limit(
         enqueue()
     enqueue("poster")
     enqueue("poster", lane="default", priority=0)
-    monkeypatch.setattr(stats, "COUNT_LIMIT", 3)
+    monkeypatch.setattr(queries, "COUNT_LIMIT", 3)
     kinds = {kind["name"]: kind for kind in (await perform(engine, "kinds.list", {}))["kinds"]}
     assert (kinds["video"]["ready"], kinds["video"]["ready_is_more"]) == (3, True)
     assert (kinds["poster"]["ready"], kinds["poster"]["ready_is_more"]) == (2, False)

@@ -12,7 +12,7 @@ from standardwebhooks import Webhook
 from longtake import Cancelled, Done, Fail, Retry, Snooze
 from longtake.adapters.net import HttpClient
 from longtake.engine.control import request_cancel
-from longtake.engine.verdicts import judge_crash
+from longtake.engine.outcomes import judge_crash
 from longtake.services.vault.errors import VaultKeyWrong
 from longtake.services.webhooks.endpoints import delete_endpoint
 from longtake.services.webhooks.jobs import (

@@ -21,8 +21,8 @@ from types import FrameType
 from urllib.parse import urlsplit
 
 from longtake.cli.operator_access import error_of
+from longtake.db import is_sqlite
 from longtake.db.errors import DatabaseOwned
-from longtake.db.urls import is_sqlite
 from longtake.errors import LongtakeError
 from longtake.server.errors import ServerUnreachable
 from longtake.server.server_file import ServerFile, read_server_file, server_of_database

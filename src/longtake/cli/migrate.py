@@ -42,7 +42,7 @@ def up(admin_url: AdminUrl = "", as_json: AsJson = False) -> None:
 
     On SQLite `longtake serve` does this by itself. On PostgreSQL run it once before the new version starts.
     """
-    from longtake.db.urls import is_sqlite
+    from longtake.db import is_sqlite
     from longtake.server.open_database import migrate_service, patiently, set_up
     from longtake.terminal.output import print_line
 

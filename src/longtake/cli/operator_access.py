@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from longtake.db import is_sqlite, postgresql_url, sqlite_path
 from longtake.db.errors import DatabaseOwned
 from longtake.db.ownership import COMMAND, MIGRATION, PATIENCE_SECONDS, PAUSE_SECONDS, FileOwnership, take_for_command
-from longtake.db.urls import is_sqlite, postgresql_url, sqlite_path
 from longtake.errors import LongtakeError, errors_by_code
 from longtake.server.errors import ServerError, ServerUnreachable
 from longtake.server.server_file import ServerFile, server_of_database

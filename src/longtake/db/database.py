@@ -10,12 +10,15 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, TypeVarTuple
+
+from longtake.db.errors import DatabaseReadOnly, DatabaseUnavailable
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 
     from sqlalchemy import Connection, CursorResult, Executable
 
@@ -24,6 +27,10 @@ if TYPE_CHECKING:
 Ts = TypeVarTuple("Ts")
 R = TypeVar("R")
 Q = ParamSpec("Q")
+
+#: Trouble that passes by itself. Anything else is a mistake of ours or the handler's, and waiting would not help.
+TRANSIENT = (DatabaseUnavailable, DatabaseReadOnly)
+PAUSE_SECONDS = 0.5
 
 
 class Transaction:
@@ -43,7 +50,6 @@ class Transaction:
     def execute(
         self, statement: Executable, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
     ) -> CursorResult[Any]:
-        """Run a SQLAlchemy Core statement."""
         return self._connection.execute(statement, parameters)
 
     def run(self, statement: Prepared, **values: Any) -> list[Any]:
@@ -65,10 +71,7 @@ class Transaction:
         self._cursor.executemany(statement, rows)
 
     def after_commit(self, callback: Callable[[], None]) -> None:
-        """Call back once the transaction is durable; at most once each, and never after a rollback.
-
-        The callback runs on the database's thread: it must be quick. What it raises is only logged.
-        """
+        """Call back once, after the commit, on the database's thread: be quick. What it raises is only logged."""
         if callback not in self._callbacks:
             self._callbacks.append(callback)
 
@@ -90,6 +93,22 @@ class Transaction:
                 structlog.get_logger(__name__).exception("a callback after the commit failed", action="after_commit")
 
 
+async def retry_until_available(call: Callable[..., Awaitable[R]], *arguments: Any) -> R:
+    """Return what the call returns, tried until the database answers: for what has to be written."""
+    # Here, as in `committed`: few commands wait for a database.
+    import asyncio  # noqa: PLC0415
+
+    import structlog  # noqa: PLC0415
+
+    while True:
+        try:
+            return await call(*arguments)
+        except TRANSIENT as error:
+            log = structlog.get_logger(__name__)
+            log.warning("database trouble, trying again", action="wait", code=error.code, error=error.message)
+            await asyncio.sleep(PAUSE_SECONDS)
+
+
 def planned_once(function: Callable[Q, R]) -> Callable[Q, R]:
     """Let PostgreSQL keep the plans of a transaction function's statements; elsewhere it plans for every call.
 
@@ -100,9 +119,18 @@ def planned_once(function: Callable[Q, R]) -> Callable[Q, R]:
     return function
 
 
-def with_named(function: Callable[..., R], named: Mapping[str, Any]) -> Callable[..., R]:
-    """Return the function with its named arguments filled in."""
-    return partial(function, **named) if named else function
+@dataclass(frozen=True, slots=True)
+class Call(Generic[R]):
+    """A transaction function, with all that it is to be called with."""
+
+    function: Callable[..., R]
+    arguments: tuple[Any, ...]
+    named: dict[str, Any]
+    user: str | None = None
+    read_only: bool = False
+
+    def within(self, tx: Transaction) -> R:
+        return self.function(tx, *self.arguments, **self.named)
 
 
 class Database(ABC):
@@ -113,24 +141,29 @@ class Database(ABC):
     #: Where only one process can have the database open: this opening's own name. Whatever others began is over.
     incarnation: str | None = None
 
-    @abstractmethod
     async def run(
         self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None, **named: Any
     ) -> R:
         """Call the function in one write transaction; answer after the commit, raise if nothing was written."""
+        return await self._transact(Call(function, arguments, named, as_user))
 
-    @abstractmethod
     async def read(
         self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None, **named: Any
     ) -> R:
         """Call the function in a read-only transaction that sees one moment's state."""
+        return await self._transact(Call(function, arguments, named, as_user, read_only=True))
+
+    def run_blocking(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, **named: Any) -> R:
+        """Do the same on a thread that may wait. PostgreSQL has a connection for it: it never queues behind others."""
+        return self._transact_blocking(Call(function, arguments, named))
 
     @abstractmethod
-    def run_blocking(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, **named: Any) -> R:
-        """Do the same from a thread that may wait: heartbeats, the command line.
+    async def _transact(self, call: Call[R]) -> R:
+        """Return what the function returns once its transaction is committed."""
 
-        It never queues behind the other callers' work on PostgreSQL: it has a connection of its own.
-        """
+    @abstractmethod
+    def _transact_blocking(self, call: Call[R]) -> R:
+        """Do the same on the caller's thread."""
 
     @abstractmethod
     def close(self) -> None:

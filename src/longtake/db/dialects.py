@@ -5,7 +5,7 @@ should). ``longtake_now()`` is the time in SQL on both: PostgreSQL's ``now()``, 
 transaction function began. So the database's clock decides, never a worker's.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -37,15 +37,12 @@ class Instant(TypeDecorator[datetime]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Choose the column type."""
         return dialect.type_descriptor(String(26) if dialect.name == SQLITE else DateTime(timezone=True))
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        """Turn a Python time into what the driver takes."""
         return instant_to_text(value) if value is not None and dialect.name == SQLITE else value
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        """Turn what the driver gives into a Python time."""
         return text_to_instant(value) if value is not None and dialect.name == SQLITE else value
 
 
@@ -56,15 +53,12 @@ class Json(TypeDecorator[Any]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Choose the column type."""
         return dialect.type_descriptor(Text() if dialect.name == SQLITE else JSONB(none_as_null=True))
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
-        """Write the document."""
         return orjson.dumps(value).decode() if value is not None and dialect.name == SQLITE else value
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        """Read the document."""
         return orjson.loads(value) if value is not None and dialect.name == SQLITE else value
 
 
@@ -75,7 +69,6 @@ class Identifier(TypeDecorator[str]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Choose the column type."""
         return dialect.type_descriptor(String(36) if dialect.name == SQLITE else Uuid(as_uuid=False))
 
 
@@ -110,55 +103,30 @@ class transaction_age(FunctionElement[float]):  # noqa: N801
     inherit_cache = True
 
 
-@compiles(transaction_age, SQLITE)
-def _age_sqlite(_element: transaction_age, _compiler: SQLCompiler, **_options: Any) -> str:
-    # One process, one writer: no other transaction ran in between.
-    return "0.0"
+#: Each expression as the databases write it; the braces stand for its arguments.
+SPELLINGS: dict[type[FunctionElement[Any]], dict[str, str]] = {
+    later: {SQLITE: "later({})", POSTGRESQL: "(longtake_now() + make_interval(secs => {}))"},
+    seconds_until: {
+        SQLITE: "seconds_until({})",
+        POSTGRESQL: "extract(epoch FROM ({}) - longtake_now())::double precision",
+    },
+    seconds_between: {
+        # SQLite's own function: one of ours, in Python, costs ten times as much a row.
+        SQLITE: "((julianday({1}) - julianday({0})) * 86400.0)",
+        POSTGRESQL: "extract(epoch FROM ({1}) - ({0}))::double precision",
+    },
+    transaction_age: {
+        # One process, one writer: no other transaction ran in between.
+        SQLITE: "0.0",
+        POSTGRESQL: "extract(epoch FROM clock_timestamp() - transaction_timestamp())::double precision",
+    },
+}
 
 
-@compiles(transaction_age, POSTGRESQL)
-def _age_postgresql(_element: transaction_age, _compiler: SQLCompiler, **_options: Any) -> str:
-    return "extract(epoch FROM clock_timestamp() - transaction_timestamp())::double precision"
+def _spell(element: FunctionElement[Any], compiler: SQLCompiler, **options: Any) -> str:
+    arguments = [compiler.process(clause, **options) for clause in element.clauses]
+    return SPELLINGS[type(element)][compiler.dialect.name].format(*arguments)
 
 
-@compiles(later, SQLITE)
-def _later_sqlite(element: later, compiler: SQLCompiler, **options: Any) -> str:
-    return f"later({compiler.process(element.clauses, **options)})"
-
-
-@compiles(later, POSTGRESQL)
-def _later_postgresql(element: later, compiler: SQLCompiler, **options: Any) -> str:
-    return f"(longtake_now() + make_interval(secs => {compiler.process(element.clauses, **options)}))"
-
-
-@compiles(seconds_until, SQLITE)
-def _until_sqlite(element: seconds_until, compiler: SQLCompiler, **options: Any) -> str:
-    return f"seconds_until({compiler.process(element.clauses, **options)})"
-
-
-@compiles(seconds_until, POSTGRESQL)
-def _until_postgresql(element: seconds_until, compiler: SQLCompiler, **options: Any) -> str:
-    return f"extract(epoch FROM ({compiler.process(element.clauses, **options)}) - longtake_now())::double precision"
-
-
-@compiles(seconds_between, SQLITE)
-def _between_sqlite(element: seconds_between, compiler: SQLCompiler, **options: Any) -> str:
-    # SQLite's own function: one of ours, in Python, costs ten times as much a row.
-    earlier, later_one = (compiler.process(clause, **options) for clause in element.clauses)
-    return f"((julianday({later_one}) - julianday({earlier})) * 86400.0)"
-
-
-@compiles(seconds_between, POSTGRESQL)
-def _between_postgresql(element: seconds_between, compiler: SQLCompiler, **options: Any) -> str:
-    earlier, later_one = (compiler.process(clause, **options) for clause in element.clauses)
-    return f"extract(epoch FROM ({later_one}) - ({earlier}))::double precision"
-
-
-def sqlite_later(now: datetime, seconds: float | None) -> str | None:
-    """Do in Python what ``later`` does in SQL; NULL in, NULL out."""
-    return None if seconds is None else instant_to_text(now + timedelta(seconds=seconds))
-
-
-def sqlite_seconds_until(now: datetime, moment: str | None) -> float | None:
-    """Do in Python what ``seconds_until`` does in SQL; NULL in, NULL out."""
-    return None if moment is None else (text_to_instant(moment) - now).total_seconds()
+for _expression in SPELLINGS:
+    compiles(_expression)(_spell)

@@ -9,30 +9,22 @@ Alembic's operations, and PostgreSQL's driver, are imported by the functions tha
 command's time.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import sqlalchemy
-from sqlalchemy import Column, MetaData, Table, Text
+from sqlalchemy import Column, Connection, MetaData, Table, Text
 from sqlalchemy.pool import NullPool
 
+from longtake.db import is_sqlite, postgresql_url, sqlite_path
+from longtake.db.database import Transaction
 from longtake.db.errors import RightsMissing, SchemaMismatch
-from longtake.db.ownership import FileOwnership
-from longtake.db.urls import is_sqlite, postgresql_url, sqlite_path
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
-    from sqlalchemy import Connection
-
-    from longtake.db.database import Transaction
+from longtake.db.ownership import MIGRATION, FileOwnership
 
 #: Any number will do, as long as all Longtake processes use the same.
 MIGRATION_LOCK = 7_016_511_206
@@ -93,7 +85,6 @@ class MigrationStatus:
         return not self.pending
 
     def __str__(self) -> str:
-        """Return the sentence about it."""
         if self.up_to_date:
             return f"The database is up to date ({', '.join(self.latest)})."
         missing = ", ".join(one.split(" ", 1)[0] for one in self.pending)
@@ -225,7 +216,7 @@ def _connection(url: str, *, owned: bool = True) -> Iterator[Connection]:
     if is_sqlite(url):
         path = sqlite_path(url)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        ownership = FileOwnership(path, "longtake migrate") if owned else None
+        ownership = FileOwnership(path, MIGRATION) if owned else None
     engine = _engine(url)
     try:
         with engine.connect() as connection:

@@ -1,13 +1,11 @@
 """Who owns a SQLite file: a lock on a file beside it, so that two Longtake processes never share one database."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from pathlib import Path
 
+from longtake.db import is_sqlite, sqlite_path
 from longtake.db.errors import DatabaseOwned, DatabaseUnavailable
-from longtake.db.urls import is_sqlite, sqlite_path
 
 #: Who has a SQLite file only for a moment: others wait for it instead of giving up.
 COMMAND = "a longtake command"
@@ -45,10 +43,7 @@ def lock_path(database: Path) -> Path:
 
 
 def take_for_command(url: str) -> FileOwnership | None:
-    """Return the ownership of the SQLite file; None for PostgreSQL, which commands share with servers.
-
-    Raises DatabaseOwned when another process has the file.
-    """
+    """Return the ownership of the SQLite file, if no other process has it; None for PostgreSQL, which is shared."""
     if not is_sqlite(url):
         return None
     path = sqlite_path(url)

@@ -4,8 +4,6 @@ A function is run again after a serialization failure, a deadlock or a lost conn
 during COMMIT, PostgreSQL itself is asked whether the transaction was committed before anything is run twice.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
@@ -13,22 +11,19 @@ import random
 import socket
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+from typing import Any, TypeVar
 
 import psycopg
 import sqlalchemy.exc
 
 from longtake.clock import new_id
-from longtake.db.database import Database, Signals, Transaction, with_named
+from longtake.db.database import Call, Database, Signals
 from longtake.db.dialects import POSTGRESQL
 from longtake.db.errors import DatabaseBusy, DatabaseUnavailable
 from longtake.db.postgresql_session import CommitUnknown, Session, SessionOptions, is_lost, is_repeatable, translate
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-Ts = TypeVarTuple("Ts")
 R = TypeVar("R")
 
 #: How long one call goes on trying through failures before its caller is told.
@@ -61,20 +56,6 @@ class PostgresqlDatabase(Database):
         self._urgent_lock = threading.Lock()
         self._closed = False
 
-    async def run(
-        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None, **named: Any
-    ) -> R:
-        return await self._in_thread(with_named(function, named), arguments, as_user, read_only=False)
-
-    async def read(
-        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None, **named: Any
-    ) -> R:
-        return await self._in_thread(with_named(function, named), arguments, as_user, read_only=True)
-
-    def run_blocking(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, **named: Any) -> R:
-        with self._urgent_lock:
-            return self._persist(self._urgent, with_named(function, named), arguments, None, read_only=False)
-
     def close(self) -> None:
         if self._closed:
             return
@@ -84,9 +65,7 @@ class PostgresqlDatabase(Database):
         for session in [*self._sessions, self._urgent]:
             session.close()
 
-    async def _in_thread(
-        self, function: Callable[..., R], arguments: tuple[Any, ...], user: str | None, *, read_only: bool
-    ) -> R:
+    async def _transact(self, call: Call[R]) -> R:
         if self._closed:
             raise DatabaseUnavailable("The database is closed.")
         if self._waiting >= self._waiting_limit:
@@ -94,32 +73,28 @@ class PostgresqlDatabase(Database):
         self._waiting += 1
         try:
             loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._threads, self._call, function, arguments, user, read_only)
+            return await loop.run_in_executor(self._threads, self._in_thread, call)
         finally:
             self._waiting -= 1
 
-    def _call(self, function: Callable[..., R], arguments: tuple[Any, ...], user: str | None, read_only: bool) -> R:  # noqa: FBT001
+    def _transact_blocking(self, call: Call[R]) -> R:
+        with self._urgent_lock:
+            return self._persist(self._urgent, call)
+
+    def _in_thread(self, call: Call[R]) -> R:
         session: Session | None = getattr(self._local, "session", None)
         if session is None:
             session = self._local.session = Session(self._engine, self.signals)
             self._sessions.append(session)
-        return self._persist(session, function, arguments, user, read_only=read_only)
+        return self._persist(session, call)
 
-    def _persist(
-        self,
-        session: Session,
-        function: Callable[..., R],
-        arguments: tuple[Any, ...],
-        user: str | None,
-        *,
-        read_only: bool,
-    ) -> R:
+    def _persist(self, session: Session, call: Call[R]) -> R:
         """Run the function until it is committed, refused for good, or patience ends."""
         give_up_at = time.monotonic() + PATIENCE_SECONDS
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:
-                return session.transact(function, arguments, user, read_only=read_only)
+                return session.transact(call)
             except CommitUnknown as unknown:
                 if self._was_committed(session, unknown, give_up_at):
                     unknown.transaction.committed()

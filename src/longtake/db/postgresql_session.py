@@ -1,10 +1,8 @@
 """One PostgreSQL connection, its transactions, and what its errors mean to a caller."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import orjson
 import psycopg
@@ -15,9 +13,10 @@ import sqlalchemy.exc
 from psycopg.pq import TransactionStatus
 from psycopg.types.json import set_json_dumps, set_json_loads
 from psycopg.types.string import TextLoader
+from sqlalchemy import Connection, Engine
 from sqlalchemy.pool import NullPool
 
-from longtake.db.database import Transaction
+from longtake.db.database import Call, Signals, Transaction
 from longtake.db.errors import (
     DatabaseBusy,
     DatabaseFull,
@@ -29,13 +28,6 @@ from longtake.db.errors import (
     TransactionEnded,
 )
 from longtake.errors import LongtakeError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sqlalchemy import Connection, Engine
-
-    from longtake.db.database import Signals
 
 R = TypeVar("R")
 
@@ -131,18 +123,15 @@ class SessionOptions:
         )
 
 
+@dataclass(eq=False)
 class CommitUnknown(Exception):
     """The connection was lost while COMMIT was under way."""
 
-    def __init__(
-        self, transaction_id: str, server_life: str, transaction: Transaction, result: Any, cause: Exception
-    ) -> None:
-        super().__init__(transaction_id)
-        self.transaction_id = transaction_id
-        self.server_life = server_life
-        self.transaction = transaction
-        self.result = result
-        self.cause = cause
+    transaction_id: str
+    server_life: str
+    transaction: Transaction
+    result: Any
+    cause: Exception
 
 
 class Session:
@@ -155,24 +144,21 @@ class Session:
         self._driver: psycopg.Connection[Any] | None = None
         self._server_life = ""
 
-    def transact(
-        self, function: Callable[..., R], arguments: tuple[Any, ...], user: str | None, *, read_only: bool
-    ) -> R:
+    def transact(self, call: Call[R]) -> R:
         """Call the function in one transaction; after an error nothing of it stays."""
         driver, core = self._connected()
         try:
             with driver.cursor() as cursor:
-                generic = getattr(function, "planned_once", False)
-                transaction_id = self._begin(cursor, user, read_only=read_only, generic=generic)
-                transaction = Transaction(core, cursor, self._signals, user)
-                result = function(transaction, *arguments)
+                transaction_id = self._begin(cursor, call)
+                transaction = Transaction(core, cursor, self._signals, call.user)
+                result = call.within(transaction)
                 if driver.info.transaction_status != TransactionStatus.INTRANS:
                     raise TransactionEnded("A transaction function ended its transaction by itself.")
                 try:
                     cursor.execute("COMMIT", prepare=False)
                 except psycopg.OperationalError as error:
                     # A server that is being stopped may say so instead of the answer, which may have been yes.
-                    if not read_only and (driver.broken or is_lost(error)):
+                    if not call.read_only and (driver.broken or is_lost(error)):
                         raise CommitUnknown(transaction_id, self._server_life, transaction, result, error) from error
                     raise
         except BaseException:
@@ -201,7 +187,6 @@ class Session:
         return "unknown" if status == "committed" and server_life != self._server_life else status
 
     def close(self) -> None:
-        """Let go of the connection."""
         driver, core = self._driver, self._core
         self._driver = self._core = None
         # Core gives a connection up by itself when one of its own statements finds it lost.
@@ -220,23 +205,22 @@ class Session:
         return self._driver, self._core
 
     @staticmethod
-    def _begin(cursor: psycopg.Cursor[Any], user: str | None, *, read_only: bool, generic: bool) -> str:
+    def _begin(cursor: psycopg.Cursor[Any], call: Call[Any]) -> str:
         """Begin, take the user's role, and learn the transaction's id, in one round trip."""
-        statement = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if read_only else "BEGIN"
-        if generic:
+        statement = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if call.read_only else "BEGIN"
+        if getattr(call.function, "planned_once", False):
             statement += "; SET LOCAL plan_cache_mode = force_generic_plan"
-        if user is not None:
-            name = psycopg.sql.quote(user)
+        if call.user is not None:
+            name = psycopg.sql.quote(call.user)
             statement += f"; SET LOCAL ROLE {API_ROLE}; SELECT set_config('longtake.user', {name}, true)"
-        if read_only:
+        if call.read_only:
             cursor.execute(statement.encode())
             return ""
         # Asked at the start, so that it is known when the answer to COMMIT is lost.
         cursor.execute(f"{statement}; SELECT pg_current_xact_id()".encode())
         while cursor.nextset():
             pass
-        row = cursor.fetchone()
-        return str(row[0]) if row else ""
+        return _first_value(cursor)
 
     def _abandon(self) -> None:
         """Roll back, or drop the connection when that is no longer possible."""

@@ -4,22 +4,17 @@ Building and caching a Core statement takes ten times as long as running it. A s
 Core, once for both databases, with ``bindparam`` for every value; what is left for each run is the driver's work.
 """
 
-from __future__ import annotations
-
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import ARRAY, ColumnElement, Executable, Float, Numeric, bindparam, column, func
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeEngine
 
+from longtake.db.database import Transaction
 from longtake.db.dialects import POSTGRESQL, SQLITE
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Dialect
-    from sqlalchemy.types import TypeEngine
-
-    from longtake.db.database import Transaction
 
 Processor = Callable[[Any], Any]
 #: The row's columns, by name.
@@ -41,14 +36,12 @@ class _Form:
     row: Callable[..., Any] | None
 
     def parameters(self, values: Mapping[str, Any]) -> Sequence[Any] | Mapping[str, Any]:
-        """Return the values as the driver takes them."""
         given = {**self.constants, **values}
         for name, processor in self.binds.items():
             given[name] = processor(given[name])
         return [given[name] for name in self.names] if self.positional else {name: given[name] for name in self.names}
 
     def rows(self, found: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Return what the driver found as Python has it."""
         if self.row is None:
             return []
         rows = []
@@ -68,7 +61,6 @@ class Prepared:
         self._forms: dict[str, _Form] = {}
 
     def form(self, dialect: Dialect) -> _Form:
-        """Return the statement as the dialect's driver takes it."""
         known = self._forms.get(dialect.name)
         if known is None:
             known = self._forms[dialect.name] = _compile(self._statement, dialect)
@@ -114,7 +106,6 @@ class ForMany:
         self._all = make(dict(rows.render_derived().c.items()), POSTGRESQL)
 
     def run(self, tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Run the statement for all of the rows."""
         if not rows:
             return
         if tx.dialect == SQLITE:

@@ -4,24 +4,20 @@ The program logs in as a plain role. For a user's request it takes on `longtake_
 as a member of `longtake_engine` it sees all rows. A superuser would be bound by neither.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 import psycopg.errors
 import psycopg.sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from longtake.db import is_sqlite, postgresql_url
 from longtake.db.errors import DatabaseUnavailable, RightsMissing, RoleTooPowerful
 from longtake.db.migrate import MIGRATION_LOCK
 from longtake.db.postgresql_session import API_ROLE, translate
-from longtake.db.urls import is_sqlite, postgresql_url
 from longtake.errors import SettingsError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 ENGINE_ROLE = "longtake_engine"
 CONNECT_SECONDS = 10

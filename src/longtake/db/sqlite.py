@@ -1,30 +1,26 @@
 """SQLite: one file, one owning process, one writer thread, several readers."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import queue
 import sqlite3
 import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
 
 import structlog
 
 from longtake.clock import Clock, SystemClock, new_id
-from longtake.db.database import Database, Signals, Transaction, with_named
+from longtake.db.database import Call, Database, Signals, Transaction
 from longtake.db.dialects import SQLITE
 from longtake.db.errors import DatabaseBusy, DatabaseUnavailable
 from longtake.db.ownership import FileOwnership
 from longtake.db.sqlite_connection import SqliteConnection, translate
 from longtake.errors import SettingsError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-Ts = TypeVarTuple("Ts")
 R = TypeVar("R")
 
 READERS = 4
@@ -68,24 +64,19 @@ class SqliteDatabase(Database):
         self._reading = threading.local()
         self._reader_connections: list[SqliteConnection] = []
 
-    async def run(
-        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None, **named: Any
-    ) -> R:
-        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        self._group_commit.submit(Waiting(with_named(function, named), arguments, as_user, future))
-        return await future
-
-    async def read(
-        self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, as_user: str | None = None, **named: Any
-    ) -> R:
+    async def _transact(self, call: Call[R]) -> R:
+        loop = asyncio.get_running_loop()
+        if not call.read_only:
+            future: asyncio.Future[R] = loop.create_future()
+            self._group_commit.submit(Waiting(call, future))
+            return await future
         if self._closed:
             raise DatabaseUnavailable("The database is closed.")
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._readers, self._read, with_named(function, named), arguments, as_user)
+        return await loop.run_in_executor(self._readers, self._read, call)
 
-    def run_blocking(self, function: Callable[[Transaction, *Ts], R], *arguments: *Ts, **named: Any) -> R:
+    def _transact_blocking(self, call: Call[R]) -> R:
         future: Future[R] = Future()
-        self._group_commit.submit(Waiting(with_named(function, named), arguments, None, future))
+        self._group_commit.submit(Waiting(call, future))
         return future.result()
 
     def close(self) -> None:
@@ -101,7 +92,7 @@ class SqliteDatabase(Database):
         self._writer.close()
         self._ownership.release()
 
-    def _read(self, function: Callable[..., R], arguments: tuple[Any, ...], user: str | None) -> R:
+    def _read(self, call: Call[R]) -> R:
         try:
             connection: SqliteConnection | None = getattr(self._reading, "connection", None)
             if connection is None:
@@ -111,41 +102,29 @@ class SqliteDatabase(Database):
             connection.control("BEGIN")
             try:
                 with connection.guarded():
-                    return function(connection.transaction(user), *arguments)
+                    return call.within(connection.transaction(call.user))
             finally:
                 connection.roll_back()
         except Exception as error:
             raise translate(error) from error
 
 
+@dataclass(slots=True, eq=False)
 class Waiting:
-    """A function in the queue, and whom to tell: an event loop's caller, or a thread."""
+    """A call in the queue, and whom to tell: an event loop's caller, or a thread."""
 
-    __slots__ = ("arguments", "error", "function", "future", "loop", "result", "transaction", "user")
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        arguments: Sequence[Any],
-        user: str | None,
-        future: asyncio.Future[Any] | Future[Any],
-    ) -> None:
-        self.function = function
-        self.arguments = arguments
-        self.user = user
-        self.future = future
-        self.loop = future.get_loop() if isinstance(future, asyncio.Future) else None
-        self.transaction: Transaction | None = None
-        self.result: Any = None
-        self.error: BaseException | None = None
+    work: Call[Any]
+    future: asyncio.Future[Any] | Future[Any]
+    transaction: Transaction | None = None
+    result: Any = None
+    error: BaseException | None = None
 
     def call(self, connection: SqliteConnection) -> None:
-        """Run the function and keep what came of it."""
         self.error = None
-        self.transaction = connection.transaction(self.user)
+        self.transaction = connection.transaction(self.work.user)
         try:
             with connection.guarded():
-                self.result = self.function(self.transaction, *self.arguments)
+                self.result = self.work.within(self.transaction)
         except BaseException as error:  # noqa: BLE001 - its caller gets every error
             self.error = translate(error)
 
@@ -279,10 +258,10 @@ def _tell_all(group: Sequence[Waiting]) -> None:
     """Wake each event loop once for all its callers."""
     loops: dict[asyncio.AbstractEventLoop, list[Waiting]] = {}
     for waiting in group:
-        if waiting.loop is None:
-            waiting.tell()
+        if isinstance(waiting.future, asyncio.Future):
+            loops.setdefault(waiting.future.get_loop(), []).append(waiting)
         else:
-            loops.setdefault(waiting.loop, []).append(waiting)
+            waiting.tell()
     for loop, members in loops.items():
         # A closed loop has no caller left.
         with contextlib.suppress(RuntimeError):

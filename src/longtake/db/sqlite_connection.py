@@ -1,17 +1,18 @@
 """A SQLite connection whose ``longtake_now()`` is when the running function began, and what its errors mean."""
 
-from __future__ import annotations
-
 import sqlite3
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from pathlib import Path
 
 import sqlalchemy
 import sqlalchemy.exc
 from sqlalchemy.pool import StaticPool
 
-from longtake.db.database import Transaction
-from longtake.db.dialects import instant_to_text, sqlite_later, sqlite_seconds_until
+from longtake.clock import Clock
+from longtake.db.database import Signals, Transaction
+from longtake.db.dialects import instant_to_text, text_to_instant
 from longtake.db.errors import (
     DatabaseBusy,
     DatabaseFull,
@@ -21,14 +22,6 @@ from longtake.db.errors import (
     TransactionEnded,
 )
 from longtake.errors import LongtakeError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-    from pathlib import Path
-
-    from longtake.clock import Clock
-    from longtake.db.database import Signals
 
 BUSY_SECONDS = 10.0
 #: How long closing waits for other programs that read the log.
@@ -71,7 +64,7 @@ class SqliteConnection:
         )
         self.driver.create_function("longtake_now", 0, lambda: self._now_text, deterministic=True)
         self.driver.create_function("later", 1, self._later, deterministic=True)
-        self.driver.create_function("seconds_until", 1, lambda moment: sqlite_seconds_until(self._now, moment))
+        self.driver.create_function("seconds_until", 1, self._seconds_until)
         for pragma in (*SHARED_PRAGMAS, *(WRITER_PRAGMAS if writable else ())):
             self.driver.execute(f"PRAGMA {pragma}")
         self.driver.set_authorizer(self._authorize)
@@ -103,7 +96,6 @@ class SqliteConnection:
         self.driver.execute(f"{statement} {OURS}")
 
     def roll_back(self) -> None:
-        """Roll back if there is anything to."""
         if self.driver.in_transaction:
             self.control("ROLLBACK")
 
@@ -119,7 +111,6 @@ class SqliteConnection:
             self.driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
-        """Let go of the file."""
         # SQLite keeps a connection with an unfinished statement open, and its file with it.
         self._cursor.close()
         self._core.detach()
@@ -129,8 +120,13 @@ class SqliteConnection:
         self._now, self._now_text = now, instant_to_text(now)
 
     def _later(self, seconds: float | None) -> str | None:
+        if seconds is None:
+            return None
         # Most jobs are due at once.
-        return self._now_text if seconds == 0 else sqlite_later(self._now, seconds)
+        return self._now_text if seconds == 0 else instant_to_text(self._now + timedelta(seconds=seconds))
+
+    def _seconds_until(self, moment: str | None) -> float | None:
+        return None if moment is None else (text_to_instant(moment) - self._now).total_seconds()
 
     def _authorize(self, action: int, *_details: str | None) -> int:
         ends = action in {sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT}

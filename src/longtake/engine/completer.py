@@ -1,27 +1,15 @@
 """The completer: verdicts on their way into the database, kept until they are committed."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import structlog
 
-from longtake.db.retry import TRANSIENT
-from longtake.engine.claim_timer import LINGER_SECONDS
-from longtake.engine.claims import Claim
-from longtake.engine.outcomes import Retry, Snooze
-from longtake.engine.queue import PutBack
-from longtake.engine.settlement import split
-from longtake.engine.verdicts import judge, unsettled
+from longtake.db.database import TRANSIENT
+from longtake.engine.claimer import LINGER_SECONDS, ClaimTimer
+from longtake.engine.engine import Engine
+from longtake.engine.outcomes import Retry, Snooze, Verdict, judge, unsettled
+from longtake.engine.queue import Claim, PutBack, QueueName
 from longtake.redaction import redact_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from longtake.engine.claim_timer import ClaimTimer
-    from longtake.engine.engine import Engine
-    from longtake.engine.queue import QueueName
-    from longtake.engine.verdicts import Verdict
 
 log = structlog.get_logger(__name__)
 
@@ -31,9 +19,10 @@ BATCH = 200
 class Completer:
     """A worker's verdicts that are not committed yet."""
 
-    def __init__(self, engine: Engine, timer: ClaimTimer, on_written: Callable[[Verdict], None] | None = None) -> None:
+    def __init__(self, engine: Engine, timer: ClaimTimer, on_written: Callable[[Verdict], None]) -> None:
         self._engine = engine
         self._timer = timer
+        #: Hears of every verdict that was written, also where the lease was lost.
         self._on_written = on_written
         #: The worker whose verdicts these are; set when it registers.
         self.worker = ""
@@ -42,11 +31,9 @@ class Completer:
 
     @property
     def waiting(self) -> bool:
-        """Say whether anything is not committed yet."""
         return bool(self._waiting or self._under_way)
 
     def ids(self) -> set[str]:
-        """Return the jobs whose verdicts are not committed yet."""
         return {verdict.job.id for verdict in self._waiting} | set(self._under_way)
 
     def add(self, verdict: Verdict) -> None:
@@ -74,7 +61,7 @@ class Completer:
         self, verdicts: list[Verdict], queues: Sequence[QueueName], wanted: int, *, look: bool = False
     ) -> Claim:
         """Commit the batch, in as many transactions as it needs, and claim in the last of them."""
-        *first, last = split(self._engine, verdicts)
+        *first, last = self._engine.split(verdicts)
         try:
             for part in first:
                 await self._exchange(part, (), 0, look=False)
@@ -100,7 +87,8 @@ class Completer:
         """Commit a part and claim; if an effect cannot be written, commit the verdicts one by one."""
         try:
             claim = await self._engine.database.run(self._engine.exchange, part, queues, self.worker, wanted, look)
-            self._written(part)
+            for verdict in part:
+                self._on_written(verdict)
         except TRANSIENT:
             raise
         except Exception:
@@ -114,19 +102,13 @@ class Completer:
             self._under_way.pop(verdict.job.id, None)
         return claim
 
-    def _written(self, verdicts: Sequence[Verdict]) -> None:
-        """Report the verdicts that were written, those whose lease was lost included."""
-        if self._on_written is not None:
-            for verdict in verdicts:
-                self._on_written(verdict)
-
     async def _settle_alone(self, verdict: Verdict) -> None:
         """Settle one verdict; when its effects cannot be written, try again later by its kind's policy."""
         run, finish = self._engine.database.run, self._engine.finish
         job, worker = verdict.job, self.worker
         try:
             await run(finish, [verdict])
-            self._written([verdict])
+            self._on_written(verdict)
         except TRANSIENT:
             self.add(verdict)
         except Exception as error:
@@ -136,7 +118,7 @@ class Completer:
             again = judge(kind, job, Retry("SETTLE_FAILED", text), worker, self._engine.random)
             try:
                 await run(finish, [again])
-                self._written([again])
+                self._on_written(again)
             except TRANSIENT:
                 self.add(verdict)
             except Exception:

@@ -1,28 +1,19 @@
 """What operators and the domain do with jobs: cancel, hurry, retry, pause."""
 
-from __future__ import annotations
+from collections.abc import Sequence
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
+from sqlalchemy import Float, Row, and_, case, delete, insert, literal, or_, select, update
 
-from sqlalchemy import Float, and_, case, delete, insert, literal, or_, select, update
-
+from longtake.db import Transaction
 from longtake.db.dialects import NOW, later
+from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.engine.kinds import Settlement
 from longtake.engine.leases import job_from
 from longtake.engine.outcomes import Cancelled
-from longtake.engine.tables import job_attempts, job_kinds, jobs, jobs_ended
+from longtake.engine.tables import KEPT, job_attempts, job_kinds, jobs, jobs_ended
 from longtake.errors import NotFound, StateConflict
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlalchemy import Row
-
-    from longtake.db import Transaction
-    from longtake.engine.engine import Engine
-
-SHARED = [column.name for column in jobs_ended.columns if column.name not in {"state", "ended_at", "error"}]
 
 
 def cancel(tx: Transaction, job_id: str, reason: str = "cancelled") -> bool:
@@ -95,7 +86,10 @@ def request_cancel(tx: Transaction, engine: Engine, job_id: str) -> str:
     """
     row = tx.execute(select(jobs).where(jobs.c.id == job_id).with_for_update()).first()
     if row is None:
-        raise _not_live(tx, job_id, "be cancelled")
+        state = tx.execute(select(jobs_ended.c.state).where(jobs_ended.c.id == job_id)).scalar()
+        if state is None:
+            raise no_job(job_id)
+        raise StateConflict(f"The job {job_id} is {state}: it cannot be cancelled any more.")
     if row.kind in engine.kinds and row.state == "ready":
         _cancel_and_settle(tx, engine, [row])
         return "cancelled"
@@ -123,13 +117,14 @@ def retry(tx: Transaction, job_id: str) -> None:
     if row is None:
         live = tx.execute(select(jobs.c.state).where(jobs.c.id == job_id)).scalar()
         if live is None:
-            raise _no_job(job_id)
+            raise no_job(job_id)
         raise StateConflict(f"The job {job_id} is {live}: only a failed or cancelled job can be retried.")
     if row.state == "done":
         raise StateConflict(f"The job {job_id} is done: doing it again would repeat its effects.")
-    kept = {name: getattr(row, name) for name in SHARED if name not in {"attempt", "crashes", "worker", "started_at"}}
-    if row.key is not None:
-        _require_free_key(tx, row)
+    kept = {name: getattr(row, name) for name in KEPT if name not in {"attempt", "crashes", "worker", "started_at"}}
+    twin = row.key and tx.execute(select(jobs.c.id).where(jobs.c.kind == row.kind, jobs.c.key == row.key)).scalar()
+    if twin:
+        raise StateConflict(f"The job {row.id} cannot be retried: {twin} is live and has the same key {row.key!r}.")
     fresh = {"state": "ready", "attempt": 0, "crashes": 0, "alone": False, "due_at": NOW, "error": row.error}
     tx.execute(delete(jobs_ended).where(ended))
     tx.execute(insert(jobs).values(**kept, **fresh))
@@ -153,7 +148,7 @@ def _cancel_and_settle(tx: Transaction, engine: Engine, rows: Sequence[Row[Any]]
 
 def _end_cancelled(tx: Transaction, row: Row[Any], reason: str) -> None:
     error = {"code": "CANCELLED", "message": reason}
-    kept = {name: getattr(row, name) for name in SHARED}
+    kept = {name: getattr(row, name) for name in KEPT}
     tx.execute(delete(jobs).where(jobs.c.id == row.id))
     tx.execute(insert(jobs_ended).values(**kept, state="cancelled", ended_at=NOW, error=error))
     if row.state == "running":
@@ -162,18 +157,6 @@ def _end_cancelled(tx: Transaction, row: Row[Any], reason: str) -> None:
     append_event(tx, "job.cancelled", subject=row.id, data={"kind": row.kind, "code": "CANCELLED"})
 
 
-def _require_free_key(tx: Transaction, row: Row[Any]) -> None:
-    twin = tx.execute(select(jobs.c.id).where(jobs.c.kind == row.kind, jobs.c.key == row.key)).scalar()
-    if twin is not None:
-        raise StateConflict(f"The job {row.id} cannot be retried: {twin} is live and has the same key {row.key!r}.")
-
-
-def _not_live(tx: Transaction, job_id: str, action: str) -> Exception:
-    state = tx.execute(select(jobs_ended.c.state).where(jobs_ended.c.id == job_id)).scalar()
-    if state is None:
-        return _no_job(job_id)
-    return StateConflict(f"The job {job_id} is {state}: it cannot {action} any more.")
-
-
-def _no_job(job_id: str) -> NotFound:
+def no_job(job_id: str) -> NotFound:
+    """Return the error for an id that no job has."""
     return NotFound(f"There is no job {job_id!r}.", hint="`longtake jobs list` shows the newest; old ones are removed.")

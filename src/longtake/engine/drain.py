@@ -4,32 +4,26 @@ It is a worker like any other: leases, lanes and the fence hold between it and a
 stops when nothing is due any more, or early enough to finish or give back its jobs in time.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from sqlalchemy import func, select
 
+from longtake.db import Transaction
 from longtake.db.dialects import NOW
 from longtake.db.errors import DatabaseUnavailable
+from longtake.engine.engine import Engine
 from longtake.engine.lane_store import lane_view
 from longtake.engine.lanes import next_permit
 from longtake.engine.leases import WorkerState, find_workers
+from longtake.engine.outcomes import Verdict
 from longtake.engine.queue import Ending
 from longtake.engine.tables import jobs
 from longtake.engine.worker import Worker
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from longtake.db import Transaction
-    from longtake.engine.engine import Engine
-    from longtake.engine.verdicts import Verdict
 
 #: The last part of the time in which nothing new is begun.
 GRACE_PART = 0.5
@@ -42,7 +36,7 @@ POLL_SECONDS = 0.5
 #: like this one: where no worker stays, only such calls can rescue what one of them left.
 LEASE_PART = 0.6
 LEASE_SHORTEST = 5.0
-#: Nobody needs to know more exactly how many more than this wait.
+#: Jobs that wait are counted up to this.
 COUNT_LIMIT = 10_000
 
 
@@ -103,14 +97,8 @@ async def drain(
     if not worker.joined:
         raise DatabaseUnavailable(f"The database could not be reached within {seconds:g} s.")
     left = await engine.database.read(outstanding, engine, "", 0.0, 0.0)
-    return DrainResult(
-        finished=written["finished"],
-        failed=written["failed"],
-        put_off=written["put_off"],
-        given_back=written["given_back"],
-        waiting=left.waiting,
-        next_due_at=left.next_due_at,
-    )
+    counts = {word: written[word] for word in ("finished", "failed", "put_off", "given_back")}
+    return DrainResult(**counts, waiting=left.waiting, next_due_at=left.next_due_at)
 
 
 async def _until_idle(

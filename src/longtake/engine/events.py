@@ -1,21 +1,15 @@
 """The append-only log of what changed, written in the transaction that changed it."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import orjson
 
+from longtake.db import Transaction
 from longtake.db.dialects import POSTGRESQL, SQLITE, text_to_instant
 from longtake.engine.queue_postgresql import arrays
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from longtake.db import Transaction
-
 
 #: Told once events of users are durable.
 TOPIC = "events"
@@ -101,7 +95,6 @@ SELECT transaction_id, sequence, at, type, subject, user_id, data FROM events
 WHERE sequence > ? ORDER BY sequence LIMIT ?
 """
 
-
 READ_USER_POSTGRESQL = """
 SELECT transaction_id::text::bigint, sequence, at, type, subject, user_id, data FROM events
 WHERE user_id = %s AND (transaction_id, sequence) > (%s::text::xid8, %s)
@@ -132,8 +125,7 @@ def read_events(tx: Transaction, after: tuple[int, int] = (0, 0), limit: int = 5
     the oldest transaction that is still open, so that none is ever skipped.
     """
     if tx.dialect == POSTGRESQL:
-        rows = tx.sql(READ_POSTGRESQL, (after[0], after[1], limit))
-        return [Event((row[0], row[1]), *row[2:]) for row in rows]
+        return [Event(row[:2], *row[2:]) for row in tx.sql(READ_POSTGRESQL, (*after, limit))]
     return [_from_sqlite(row) for row in tx.sql(READ_SQLITE, (after[1], limit))]
 
 
@@ -142,8 +134,7 @@ def read_events_of(
 ) -> list[Event]:
     """Return one user's events after a cursor and up to another, by the index that is kept for it."""
     if tx.dialect == POSTGRESQL:
-        rows = tx.sql(READ_USER_POSTGRESQL, (user_id, *after, *until, limit))
-        return [Event((row[0], row[1]), *row[2:]) for row in rows]
+        return [Event(row[:2], *row[2:]) for row in tx.sql(READ_USER_POSTGRESQL, (user_id, *after, *until, limit))]
     return [_from_sqlite(row) for row in tx.sql(READ_USER_SQLITE, (user_id, after[1], until[1], limit))]
 
 
@@ -156,3 +147,15 @@ def forgotten_until(tx: Transaction) -> tuple[int, int]:
 def _from_sqlite(row: tuple[Any, ...]) -> Event:
     data = None if row[6] is None else orjson.loads(row[6])
     return Event((row[0], row[1]), text_to_instant(row[2]), row[3], row[4], row[5], data)
+
+
+def patterns_of(types: Sequence[str]) -> tuple[str, ...]:
+    """Return all that streams and webhooks can ask for: the types, and each family such as `task.*`."""
+    return (*types, *dict.fromkeys(f"{one.partition('.')[0]}.*" for one in types))
+
+
+def check_pattern(pattern: str, known: Sequence[str]) -> str:
+    """Return it; raises ValueError for one that nothing could ever match, such as a misspelt type."""
+    if pattern not in known:
+        raise ValueError(f"names {pattern[:60]!r}, which is not a type of event; the types are {', '.join(known)}")
+    return pattern

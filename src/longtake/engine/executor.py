@@ -5,37 +5,31 @@ handler, ``_permit`` has it wait for its lane, ``_conclude`` turns its outcome i
 the database.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
-from longtake.db.retry import retry_until_available
-from longtake.engine.claims import new_permit
+from longtake.db import Transaction
+from longtake.db.database import retry_until_available
+from longtake.engine.claimer import ClaimTimer
+from longtake.engine.completer import Completer
+from longtake.engine.engine import Engine
 from longtake.engine.errors import LeaseLost
+from longtake.engine.jobs import Job
+from longtake.engine.kinds import JobKind
+from longtake.engine.lane_store import new_permit
 from longtake.engine.leases import fenced, mark_alone
-from longtake.engine.outcomes import Cancelled, Fail, Outcome, Retry
-from longtake.engine.verdicts import CRASHES_BEFORE_ALONE, judge, release
+from longtake.engine.outcomes import CRASHES_BEFORE_ALONE, Cancelled, Fail, Outcome, Retry, judge, release
+from longtake.engine.queue import Claim
 from longtake.errors import LongtakeError
 from longtake.logs import log_context
 from longtake.redaction import redact_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from longtake.db import Transaction
-    from longtake.engine.claim_timer import ClaimTimer
-    from longtake.engine.claims import Claim
-    from longtake.engine.completer import Completer
-    from longtake.engine.engine import Engine
-    from longtake.engine.jobs import Job
-    from longtake.engine.kinds import JobKind
 
 log = structlog.get_logger(__name__)
 
@@ -108,7 +102,6 @@ class Executor:
         return len(self._jobs)
 
     def all(self) -> list[RunningJob]:
-        """Return the jobs that were claimed and have not ended."""
         return list(self._jobs.values())
 
     @property
@@ -253,15 +246,12 @@ class Executor:
         if self._too_late(one):
             log.info("too late to begin, job given back", action="lapse", job_id=one.job.id, lane=one.job.lane)
             if one.kind.permit == "call":
-                self._remember_lapse(one.job.id)
+                # Forgetting costs a job one more lapse.
+                if len(self._lapsed) >= LAPSED_MOST:
+                    self._lapsed.clear()
+                self._lapsed.add(one.job.id)
         one.stop(StopReason.RELEASED)
         await asyncio.get_running_loop().create_future()
-
-    def _remember_lapse(self, job_id: str) -> None:
-        # Forgetting costs a job one more lapse.
-        if len(self._lapsed) >= LAPSED_MOST:
-            self._lapsed.clear()
-        self._lapsed.add(job_id)
 
     # -- the end of a run ----------------------------------------------------------------------------------------
 

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 import orjson
 
+from longtake.db import Transaction
 from longtake.engine.errors import InvalidArguments, InvalidDelay, InvalidKey, InvalidPriority
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from datetime import datetime
-
-    from longtake.db import Transaction
     from longtake.engine.engine import Engine
 
-    ProgressWriter = Callable[..., Awaitable[bool]]
-    PermitWaiter = Callable[[], Awaitable[None]]
-    LaneWaiter = Callable[[str], Awaitable[bool]]
-
+ProgressWriter = Callable[..., Awaitable[bool]]
+PermitWaiter = Callable[[], Awaitable[None]]
+LaneWaiter = Callable[[str], Awaitable[bool]]
 Ts = TypeVarTuple("Ts")
 
 ARGUMENTS_LIMIT = 64 * 1024
@@ -126,10 +124,7 @@ class Job:
             await self.permit_waiter()
 
     async def permit_of(self, lane: str) -> bool:
-        """Wait for a permit of another lane than the job's own, for one call; return False if there is none soon.
-
-        So a call that a job makes beside its proper work keeps the limits of the lane that it belongs to.
-        """
+        """Wait for a permit of another lane, for a call that belongs to it; return False if there is none soon."""
         return self.lane_waiter is None or await self.lane_waiter(lane)
 
     async def progress(

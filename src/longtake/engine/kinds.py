@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import inspect
 import math
+import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
+from longtake.db import Transaction
 from longtake.engine.errors import InvalidDefinition
-from longtake.engine.jobs import Priority
+from longtake.engine.jobs import Job, Priority
 
 if TYPE_CHECKING:
-    import random
-
-    from longtake.db import Transaction
     from longtake.engine.engine import Engine
-    from longtake.engine.jobs import Job
     from longtake.engine.outcomes import Outcome
 
 NAME_LIMIT = 100
@@ -67,8 +65,8 @@ class Settlement:
     outcome: Outcome
 
 
-Handler = Callable[["Job"], Awaitable["Outcome"]]
-Settle = Callable[["Transaction", "Engine", Sequence[Settlement]], None]
+Handler = Callable[[Job], Awaitable["Outcome"]]
+Settle = Callable[[Transaction, "Engine", Sequence[Settlement]], None]
 
 
 @dataclass(frozen=True)

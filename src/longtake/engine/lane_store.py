@@ -1,25 +1,33 @@
 """Lanes in the database: declared, set, paused, slowed, and their limits' state under lock."""
 
-from __future__ import annotations
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from sqlalchemy import Float, func, literal, literal_column, select, update
+from sqlalchemy import Float, Row, func, literal, literal_column, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from longtake.clock import Clock
+from longtake.db import Transaction
 from longtake.db.dialects import NOW, SQLITE, later, seconds_until, transaction_age
-from longtake.engine.jobs import Priority
-from longtake.engine.lanes import BLOCK_LONGEST_SECONDS, SLOWDOWN_MOST, STALE_SECONDS, Lane, LaneState
+from longtake.engine.jobs import Job, Priority
+from longtake.engine.lanes import (
+    BLOCK_LONGEST_SECONDS,
+    SLOWDOWN_MOST,
+    STALE_SECONDS,
+    Lane,
+    LaneState,
+    next_permit,
+    permits,
+)
+from longtake.engine.leases import fenced, mark_alone
 from longtake.engine.tables import job_kinds, jobs, lanes
 from longtake.errors import NotFound
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from sqlalchemy import Row
-
-    from longtake.db import Transaction
+#: Another process is claiming from the lane, or its jobs run elsewhere: look again soon.
+LANE_BUSY_SECONDS = 0.05
+LANE_FULL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,20 +157,56 @@ def save_state(tx: Transaction, name: str, state: LaneState) -> None:
         tx.execute(update(lanes).where(lanes.c.name == name).values(**values))
 
 
+@dataclass(frozen=True, slots=True)
+class NewPermit:
+    """A permit for a job that runs already; without one, how long to wait before asking again."""
+
+    wait: float = 0.0
+    #: As in a claim: when the job may start, counted from when, and how late at most. None: there is no permit yet.
+    starts_in: float | None = None
+    counted_from: float = 0.0
+    lifetime: float = 0.0
+
+
+def new_permit(tx: Transaction, job: Job, name: str, clock: Clock, claim_seconds: float) -> NewPermit:
+    """Give a running job of ours a permit of a lane: of its own, whose permit has lapsed, or of another for one call.
+
+    Only time limits it: in its own lane it counts among the running jobs already. If it runs alone, that is recorded.
+    """
+    counted_from = clock.monotonic()
+    if not fenced(tx, job):
+        return NewPermit(math.inf)
+    view = lock_lane(tx, name)
+    if view is None:
+        return NewPermit(math.inf if lane_view(tx, name).paused else LANE_BUSY_SECONDS)
+    lane = replace(view.lane, max_running=None)
+    starts, after = permits(lane, view.state, 0, 1, claim_seconds)
+    if not starts:
+        return NewPermit(next_permit(lane, view.state) - lane.horizon(claim_seconds))
+    save_state(tx, name, after)
+    if job.alone:
+        mark_alone(tx, job)
+    return NewPermit(0.0, starts[0], counted_from, lane.permit_lifetime)
+
+
 def _insert_missing(tx: Transaction, lane: Lane) -> None:
     dialect = sqlite if tx.dialect == SQLITE else postgresql
     tx.execute(dialect.insert(lanes).values(name=lane.name, **_limits(lane)).on_conflict_do_nothing())
 
 
-def _limits(lane: Lane) -> dict[str, Any]:
+def limits_of(lane: Lane) -> dict[str, Any]:
+    """Return the limits as operators set them."""
     return {
         "max_running": lane.max_running,
         "rate_count": lane.rate[0] if lane.rate else None,
         "rate_seconds": lane.rate[1] if lane.rate else None,
         "burst": lane.burst,
         "spacing_seconds": lane.spacing,
-        "limited": lane.limited,
     }
+
+
+def _limits(lane: Lane) -> dict[str, Any]:
+    return {**limits_of(lane), "limited": lane.limited}
 
 
 def _view(row: Row[Any]) -> LaneView:

@@ -8,8 +8,6 @@ A permit is for the start of the call. The worker may start a little later than 
 stretched by the permit's lifetime, and a job that starts later is given back unspent.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -6,33 +6,22 @@ no worker, and one that jumps back keeps none alive. Leases differ in length: ea
 is, and it is judged by that. On SQLite a new owner knows at once that all others are gone.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import bindparam, delete, exists, func, select, update
+from sqlalchemy import Row, bindparam, delete, exists, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from longtake.clock import Clock
+from longtake.db import Transaction
 from longtake.db.dialects import NOW, POSTGRESQL, SQLITE, Identifier, later, seconds_until
 from longtake.db.prepared import Prepared
 from longtake.engine.jobs import Job
-from longtake.engine.outcomes import Fail
-from longtake.engine.settlement import split
+from longtake.engine.queue import CLAIMED
 from longtake.engine.tables import jobs, workers
-from longtake.engine.verdicts import judge_crash, unsettled
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlalchemy import Row
-
-    from longtake.clock import Clock
-    from longtake.db import Transaction
-    from longtake.engine.engine import Engine
-
-RESCUE_BATCH = 200
 #: A worker whose beats are taken has always more than this part of its lease left: beats are less than half apart.
 FRESH_PART = 0.4
 
@@ -40,6 +29,10 @@ _HELD = select(jobs.c.id).where(
     jobs.c.id == bindparam("job", type_=Identifier), jobs.c.lease_token == bindparam("token", type_=Identifier)
 )
 FENCE = {SQLITE: Prepared(_HELD), POSTGRESQL: Prepared(_HELD.with_for_update())}
+
+
+#: Running jobs whose worker is gone.
+ORPHANED = (jobs.c.state == "running", ~exists().where(workers.c.id == jobs.c.worker))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +90,12 @@ def find_workers(tx: Transaction) -> tuple[list[WorkerState], int]:
     left = seconds_until(workers.c.lease_until).label("lease_left")
     rows = tx.execute(select(workers.c.id, workers.c.beat, workers.c.incarnation, left, workers.c.lease_seconds))
     seen = [WorkerState(row.id, row.beat, row.incarnation, row.lease_left, row.lease_seconds) for row in rows]
-    orphans = tx.execute(select(func.count()).select_from(jobs).where(*_orphaned())).scalar_one()
+    orphans = tx.execute(select(func.count()).select_from(jobs).where(*ORPHANED)).scalar_one()
     return seen, int(orphans)
 
 
 def is_alive(worker: WorkerState, ours: str | None) -> bool:
-    """Say whether a worker counts as alive: its lease runs, and its process can exist.
-
-    This is for showing; removing a worker takes two witnesses.
-    """
+    """Say whether a worker is shown as alive: its lease runs and its process can exist. Removal takes two witnesses."""
     return worker.lease_left > 0 and worker.may_exist(ours)
 
 
@@ -154,35 +144,6 @@ def remove_dead_workers(tx: Transaction, dead: Sequence[WorkerState]) -> list[st
     return gone
 
 
-def rescue(tx: Transaction, engine: Engine, only: str | None = None) -> int:
-    """Give the jobs of workers that are gone to others, or end those that crash again and again; some in each call.
-
-    A job of a kind this process does not know may go back to the queue, but only one that knows it may end it.
-    """
-    query = select(jobs).where(*_orphaned(), *([jobs.c.id == only] if only else []))
-    verdicts = []
-    for row in tx.execute(query.limit(RESCUE_BATCH).with_for_update(skip_locked=True, of=jobs)):
-        verdict = judge_crash(job_from(row), row.worker)
-        if isinstance(verdict.outcome, Fail) and row.kind not in engine.kinds:
-            continue
-        verdicts.append(verdict)
-    if not verdicts:
-        return 0
-    return len(engine.finish(tx, split(engine, verdicts)[0]))
-
-
-def orphans(tx: Transaction) -> list[str]:
-    """Return the running jobs whose workers are gone."""
-    return list(tx.execute(select(jobs.c.id).where(*_orphaned())).scalars())
-
-
-def set_aside(tx: Transaction, engine: Engine, job_id: str, message: str) -> int:
-    """Let an orphan whose effects cannot be written wait for a while, without asking its settle."""
-    query = select(jobs).where(*_orphaned(), jobs.c.id == job_id).with_for_update(skip_locked=True, of=jobs)
-    verdicts = [unsettled(job_from(row), row.worker, message) for row in tx.execute(query)]
-    return len(engine.finish(tx, verdicts))
-
-
 def fenced(tx: Transaction, job: Job) -> bool:
     """Say whether the job's lease still holds, and keep it so until the commit."""
     return bool(tx.run(FENCE[tx.dialect], job=job.id, token=job.lease_token))
@@ -203,27 +164,4 @@ def return_jobs(tx: Transaction, leases: Sequence[tuple[str, str]]) -> None:
 
 def job_from(row: Row[Any]) -> Job:
     """Build a job from a whole row of the live table."""
-    return Job(
-        id=row.id,
-        kind=row.kind,
-        key=row.key,
-        lane=row.lane,
-        priority=row.priority,
-        attempt=row.attempt,
-        max_attempts=row.max_attempts,
-        crashes=row.crashes,
-        snoozes=row.snoozes,
-        alone=bool(row.alone),
-        lease_token=row.lease_token,
-        args=row.args,
-        memo=row.memo,
-        subject=row.subject,
-        request_id=row.request_id,
-        cancel_requested_at=row.cancel_requested_at,
-        created_at=row.created_at,
-        due_at=row.due_at,
-    )
-
-
-def _orphaned() -> tuple[Any, ...]:
-    return jobs.c.state == "running", ~exists().where(workers.c.id == jobs.c.worker)
+    return Job(**{name: getattr(row, name) for name in CLAIMED})

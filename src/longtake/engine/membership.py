@@ -3,29 +3,23 @@
 Heartbeats come from a thread of their own, so that a blocked event loop does not cost the worker its leases.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Coroutine
+from typing import Any
 
 import structlog
 
 from longtake.clock import new_id
-from longtake.db.retry import TRANSIENT, retry_until_available
-from longtake.engine.executor import StopReason
+from longtake.db.database import TRANSIENT, retry_until_available
+from longtake.engine.completer import Completer
+from longtake.engine.engine import Engine
+from longtake.engine.executor import Executor, StopReason
+from longtake.engine.jobs import Job
 from longtake.engine.leases import Pulse, beat, register_worker, retire_worker, return_jobs
-from longtake.engine.verdicts import judge_crash, unsettled
+from longtake.engine.outcomes import judge_crash, unsettled
 from longtake.errors import LongtakeError
 from longtake.redaction import redact_text
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from longtake.engine.completer import Completer
-    from longtake.engine.engine import Engine
-    from longtake.engine.executor import Executor, RunningJob
-    from longtake.engine.jobs import Job
 
 log = structlog.get_logger(__name__)
 
@@ -61,7 +55,6 @@ class Membership:
         completer.worker = self.id
 
     async def join(self) -> None:
-        """Register, and begin to beat."""
         self._loop = asyncio.get_running_loop()
         await self._register()
         self._heart.start()
@@ -103,12 +96,9 @@ class Membership:
             if held and one.job.id in pulse.cancelling:
                 one.stop(StopReason.CANCELLED)
             elif not held and now - one.claimed_at > ANSWER_SECONDS:
-                self._lose(one)
+                log.warning("job lost", action="lose", job_id=one.job.id, job_kind=one.job.kind)
+                self._executor.lose(one)
         self._return_strangers(pulse, now)
-
-    def _lose(self, one: RunningJob) -> None:
-        log.warning("job lost", action="lose", job_id=one.job.id, job_kind=one.job.kind)
-        self._executor.lose(one)
 
     def _return_strangers(self, pulse: Pulse, now: float) -> None:
         """Give back jobs that are ours by a claim whose answer never came, once it cannot come any more."""
@@ -161,7 +151,6 @@ class Membership:
         return True
 
     def _abandon_wedged(self, worker: str) -> None:
-        """Take jobs away from handlers that no longer react."""
         now = self._engine.clock.monotonic()
         for one in self._executor.all():
             started = one.started_at

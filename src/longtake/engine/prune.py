@@ -6,27 +6,21 @@ by default (outside SQL, triggers) are random; those stand almost all after any 
 there. Each page is a transaction of its own, so other writers never wait long, and a kill loses nothing.
 """
 
-from __future__ import annotations
-
 import time
 import uuid
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import select
 
+from longtake.db import Database, Transaction
 from longtake.db.dialects import POSTGRESQL, SQLITE, instant_to_text
-from longtake.engine.jobs import Priority
+from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import JobKind
-from longtake.engine.outcomes import Done, Snooze
+from longtake.engine.outcomes import Done, Outcome, Snooze
 from longtake.engine.schedules import Schedule, database_now
 from longtake.engine.tables import jobs_ended
-
-if TYPE_CHECKING:
-    from longtake.db import Database, Transaction
-    from longtake.engine.jobs import Job
-    from longtake.engine.outcomes import Outcome
 
 KIND = "engine.prune"
 PAGE = 1_000

@@ -1,23 +1,25 @@
-"""Jobs as operators see them: lists and one job's whole story, as plain data with ISO times. Nothing here writes."""
+"""Jobs, kinds, lanes, schedules and workers as operators see them: plain data with ISO times. Nothing here writes.
 
-from __future__ import annotations
+Counts stop at a limit: a full queue must not slow a look. A count comes with ``…_is_more``: true says that there are
+more than counted.
+"""
 
 import heapq
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
-from sqlalchemy import Text, literal_column, null, select
+from sqlalchemy import Row, Select, Table, Text, func, literal_column, null, select
+from sqlalchemy.sql.elements import ColumnElement
 
+from longtake.db import Transaction
 from longtake.db.dialects import SQLITE, seconds_until
-from longtake.engine.tables import events, job_attempts, jobs, jobs_ended, workers
-from longtake.errors import NotFound
-
-if TYPE_CHECKING:
-    from sqlalchemy import Row, Select, Table
-    from sqlalchemy.sql.elements import ColumnElement
-
-    from longtake.db import Transaction
+from longtake.engine.control import no_job
+from longtake.engine.engine import Engine
+from longtake.engine.lane_store import all_lanes, limits_of
+from longtake.engine.leases import find_workers, is_alive
+from longtake.engine.tables import events, job_attempts, job_kinds, jobs, jobs_ended, schedules, workers
 
 LIST_LIMIT = 500
 LIVE_STATES = ("ready", "running")
@@ -25,6 +27,9 @@ ENDED_STATES = ("done", "failed", "cancelled")
 #: Events have no index by subject, which would cost every job that ends; so a job's are looked for among the newest.
 EVENTS_LOOKED_AT = 20_000
 TIMELINE_LIMIT = 200
+COUNT_LIMIT = 10_000
+#: More than all workers together ever run; beyond it the figures are a sample.
+RUNNING_LIMIT = 100_000
 
 #: Arguments and memos are left out: 500 rows of them would be 64 MB.
 LISTED = (
@@ -65,9 +70,7 @@ def show_job(tx: Transaction, job_id: str) -> dict[str, Any]:
     row = tx.execute(select(jobs).where(jobs.c.id == job_id)).first()
     row = row or tx.execute(select(jobs_ended).where(jobs_ended.c.id == job_id)).first()
     if row is None:
-        raise NotFound(
-            f"There is no job {job_id!r}.", hint="`longtake jobs list` shows the newest; old ones are removed."
-        )
+        raise no_job(job_id)
     job = plain(row)
     # A lease token is what lets a worker write: it is shown to no one.
     job.pop("lease_token", None)
@@ -137,3 +140,74 @@ def _events(tx: Transaction, job_id: str) -> list[dict[str, Any]]:
     query = select(recent.c.at, recent.c.type, recent.c.data).where(recent.c.subject == job_id)
     rows = tx.execute(query.order_by(recent.c.sequence.desc()).limit(TIMELINE_LIMIT)).all()
     return [plain(row) for row in reversed(rows)]
+
+
+def list_kinds(tx: Transaction, engine: Engine) -> list[dict[str, Any]]:
+    """Return every kind that was ever declared, with what waits and runs of it."""
+    waiting, running = _waiting(tx, engine, "kind"), _running(tx, "kind")
+    return [
+        {**plain(row), "paused": bool(row.paused), **_ready(waiting[row.name]), "running": running[row.name]}
+        for row in tx.execute(select(job_kinds).order_by(job_kinds.c.name))
+    ]
+
+
+def list_lanes(tx: Transaction, engine: Engine) -> list[dict[str, Any]]:
+    """Return every lane with its limits, where they stand, and what waits and runs in it."""
+    waiting, running = _waiting(tx, engine, "lane"), _running(tx, "lane")
+    return [
+        {
+            "name": view.lane.name,
+            **limits_of(view.lane),
+            "paused": view.paused,
+            "paused_reason": view.paused_reason,
+            "blocked_seconds": max(view.state.blocked or 0.0, 0.0),
+            "slowdown": view.state.factor(),
+            **_ready(waiting[view.lane.name]),
+            "running": running[view.lane.name],
+        }
+        for view in all_lanes(tx)
+    ]
+
+
+def list_schedules(tx: Transaction) -> list[dict[str, Any]]:
+    """Return every schedule with its last and next time."""
+    return [
+        {**plain(row), "paused": bool(row.paused)} for row in tx.execute(select(schedules).order_by(schedules.c.name))
+    ]
+
+
+def list_workers(tx: Transaction, engine: Engine) -> list[dict[str, Any]]:
+    """Return the workers with what each runs. One that is not alive is about to lose its jobs to another."""
+    seen, _orphans = find_workers(tx)
+    alive = {one.id for one in seen if is_alive(one, engine.database.incarnation)}
+    running = _running(tx, "worker")
+    left = seconds_until(workers.c.lease_until).label("lease_left_seconds")
+    rows = tx.execute(select(workers, left).order_by(workers.c.started_at))
+    return [{**plain(row), "alive": row.id in alive, "running": running[row.id]} for row in rows]
+
+
+def count_waiting(tx: Transaction, engine: Engine) -> dict[str, Any]:
+    """Return how many jobs wait and run in all."""
+    return {**_ready(_waiting(tx, engine, "lane").total()), "running": _running(tx, "lane").total()}
+
+
+def _waiting(tx: Transaction, engine: Engine, by: Literal["kind", "lane"]) -> Counter[str]:
+    """Count each queue along its own range of the claim index, up to the limit."""
+    counts: Counter[str] = Counter()
+    for head in engine.queue.heads(tx):
+        queue = head.queue
+        here = (jobs.c.lane == queue.lane, jobs.c.kind == queue.kind, jobs.c.priority == queue.priority)
+        rows = select(jobs.c.lane).where(jobs.c.state == literal_column("'ready'"), *here).limit(COUNT_LIMIT + 1)
+        counts[getattr(queue, by)] += int(tx.execute(select(func.count()).select_from(rows.subquery())).scalar_one())
+    return counts
+
+
+def _running(tx: Transaction, by: Literal["kind", "lane", "worker"]) -> Counter[str]:
+    query = select(jobs.c[by].label("name")).where(jobs.c.state == literal_column("'running'"))
+    sample = query.limit(RUNNING_LIMIT).subquery()
+    groups = select(sample.c.name, func.count().label("number")).group_by(sample.c.name)
+    return Counter({row.name: row.number for row in tx.execute(groups)})
+
+
+def _ready(count: int) -> dict[str, Any]:
+    return {"ready": min(count, COUNT_LIMIT), "ready_is_more": count > COUNT_LIMIT}

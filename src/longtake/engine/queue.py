@@ -3,17 +3,12 @@
 Everything else about jobs is rare and written once, in Core.
 """
 
-from __future__ import annotations
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
-
-from longtake.db.dialects import SQLITE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from longtake.db import Transaction
-    from longtake.engine.jobs import Job
+from longtake.db import Transaction
+from longtake.engine.jobs import Job
 
 
 class NewJob(NamedTuple):
@@ -68,12 +63,29 @@ class PutBack(NamedTuple):
     ran_attempt: int
     attempt: int
     crashes: int
-    snoozed: bool
-    keep_memo: bool
-    memo: str | None
-    keep_error: bool
-    error: str | None
-    outcome: str | None
+    snoozed: bool = False
+    keep_memo: bool = True
+    memo: str | None = None
+    keep_error: bool = True
+    error: str | None = None
+    outcome: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What was claimed. ``heads`` is filled when it was less than wanted: it says what waits, and until when."""
+
+    jobs: list[Job] = field(default_factory=list)
+    heads: list[Head] | None = None
+    #: For limited lanes: when each job may start (seconds from the claim), and how late it may be at most.
+    starts: list[float] = field(default_factory=list)
+    lifetime: float | None = None
+    #: From when these seconds count (monotonic): the database's ``now()`` was not later.
+    counted_from: float = 0.0
+    #: When it is to be claimed from the lane again: before the next permit, since asking takes time too.
+    next_in: float = 0.0
+    #: As many run as may: the next start is when one of them ends.
+    lane_full: bool = False
 
 
 class Queue(Protocol):
@@ -106,22 +118,8 @@ class Queue(Protocol):
         """Let the jobs whose lease still holds wait again; return their ids. Rows are locked in order of id."""
 
 
-def queue_for(dialect: str) -> Queue:
-    """Return the database's statements."""
-    from longtake.engine.queue_postgresql import PostgresqlQueue  # noqa: PLC0415 - both import this module
-    from longtake.engine.queue_sqlite import SqliteQueue  # noqa: PLC0415
-
-    return SqliteQueue() if dialect == SQLITE else PostgresqlQueue()
-
-
 #: The columns of a claimed job, in the order of Job's fields.
 CLAIMED = (
-    "id, kind, key, lane, priority, attempt, max_attempts, crashes, snoozes, alone, lease_token, args, memo, subject,"
-    " request_id, cancel_requested_at, created_at, due_at"
-)
-
-#: What is copied as it is when a job ends.
-KEPT = (
-    "id, kind, key, lane, priority, attempt, max_attempts, crashes, snoozes, worker, args, memo, subject, request_id,"
-    " created_at, started_at"
-)
+    "id", "kind", "key", "lane", "priority", "attempt", "max_attempts", "crashes", "snoozes", "alone", "lease_token",
+    "args", "memo", "subject", "request_id", "cancel_requested_at", "created_at", "due_at",
+)  # fmt: skip

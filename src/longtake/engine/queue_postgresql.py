@@ -5,17 +5,12 @@ order and locked as it is read, so that concurrent claims never look at the same
 so it is then changed by its place (ctid).
 """
 
-from __future__ import annotations
+from collections.abc import Sequence
 
-from typing import TYPE_CHECKING
-
+from longtake.db import Transaction
 from longtake.engine.jobs import Job
-from longtake.engine.queue import CLAIMED, KEPT, Ending, Head, NewJob, PutBack, QueueName
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from longtake.db import Transaction
+from longtake.engine.queue import CLAIMED, Ending, Head, NewJob, PutBack, QueueName
+from longtake.engine.tables import KEPT
 
 INSERT = """
 INSERT INTO jobs (id, kind, key, lane, priority, due_at, max_attempts, args, subject, request_id)
@@ -54,7 +49,7 @@ WITH picked AS (
 )
 UPDATE jobs SET state = 'running', lease_token = %s, worker = %s, attempt = attempt + 1, started_at = longtake_now()
 WHERE ctid = ANY(ARRAY(SELECT place FROM picked))
-RETURNING {CLAIMED}
+RETURNING {", ".join(CLAIMED)}
 """
 
 HEADS = """
@@ -87,7 +82,7 @@ WITH ending AS MATERIALIZED (
     WHERE jobs.id = ending.id AND jobs.lease_token = ending.token AND ending.state IS NOT NULL
     RETURNING jobs.*, ending.state AS end_state, ending.outcome AS outcome, ending.error::jsonb AS end_error
 ), remembered AS (
-    INSERT INTO jobs_ended ({KEPT}, state, error) SELECT {KEPT}, end_state, end_error FROM gone
+    INSERT INTO jobs_ended ({", ".join(KEPT)}, state, error) SELECT {", ".join(KEPT)}, end_state, end_error FROM gone
 ), attempted AS (
     INSERT INTO job_attempts (job_id, attempt, outcome, worker, started_at, error)
     SELECT id, attempt, outcome, worker, started_at, end_error FROM gone
@@ -154,25 +149,20 @@ class PostgresqlQueue:
     """See :class:`longtake.engine.queue.Queue`."""
 
     def insert(self, tx: Transaction, rows: Sequence[NewJob]) -> set[str]:
-        """Insert by arrays."""
         return {row[0] for row in tx.sql(INSERT, arrays(rows))}
 
     def claim(
         self, tx: Transaction, queues: Sequence[QueueName], token: str, worker: str, limit: int, *, limited: bool
     ) -> list[Job]:
-        """Lock while reading, then lease."""
         rows = tx.sql(CLAIM, [*arrays(queues), limited, worker, limit, limit, token, worker])
         return [Job(*row) for row in rows]
 
     def heads(self, tx: Transaction) -> list[Head]:
-        """Skip from queue to queue along the index."""
         return [Head(QueueName(*row[:3]), *row[3:]) for row in tx.sql(HEADS)]
 
     def end(self, tx: Transaction, endings: Sequence[Ending], returned: Sequence[PutBack] = ()) -> set[str]:
-        """Lock, delete, remember and tell in one statement."""
         rows = [*endings, *((one.id, one.token, None, None, None) for one in returned)]
         return {row[0] for row in tx.sql(END, arrays(rows))}
 
     def put_back(self, tx: Transaction, returned: Sequence[PutBack]) -> set[str]:
-        """Lock, update, remember and tell in one statement."""
         return {row[0] for row in tx.sql(PUT_BACK, arrays(returned))}

@@ -4,20 +4,16 @@ Batches go in as one JSON document and come out as one: every step of a statemen
 and takes it again, so a hundred rows in one step cost a fraction of a hundred steps.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import orjson
 
+from longtake.db import Transaction
 from longtake.db.dialects import text_to_instant
 from longtake.engine.jobs import Job
-from longtake.engine.queue import CLAIMED, KEPT, Ending, Head, NewJob, PutBack, QueueName
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from longtake.db import Transaction
+from longtake.engine.queue import CLAIMED, Ending, Head, NewJob, PutBack, QueueName
+from longtake.engine.tables import KEPT
 
 INSERT = """
 INSERT INTO jobs (id, kind, key, lane, priority, due_at, max_attempts, args, subject, request_id, created_at)
@@ -51,7 +47,7 @@ WHERE rowid IN (SELECT value FROM json_each(?))
 """
 
 LEASED = f"""
-SELECT json_group_array(json_array({CLAIMED.replace(" args, memo,", " json(args), json(memo),")}))
+SELECT json_group_array(json_array({", ".join(CLAIMED).replace("args, memo", "json(args), json(memo)")}))
 FROM jobs WHERE rowid IN (SELECT value FROM json_each(?))
 """
 
@@ -76,9 +72,8 @@ WHERE jobs.lease_token = lease.value ->> 1
 """
 
 REMEMBER = f"""
-INSERT INTO jobs_ended ({KEPT}, state, error, ended_at)
-SELECT {", ".join("jobs." + name.strip() for name in KEPT.split(","))},
-       ending.value ->> 2, ending.value ->> 4, longtake_now()
+INSERT INTO jobs_ended ({", ".join(KEPT)}, state, error, ended_at)
+SELECT {", ".join(f"jobs.{name}" for name in KEPT)}, ending.value ->> 2, ending.value ->> 4, longtake_now()
 FROM json_each(?) AS ending CROSS JOIN jobs ON jobs.id = ending.value ->> 0
 """
 
@@ -156,7 +151,6 @@ class SqliteQueue:
         return found
 
     def end(self, tx: Transaction, endings: Sequence[Ending], _returned: Sequence[PutBack] = ()) -> set[str]:
-        """Copy, remember, tell, and then delete."""
         held = self._held(tx, endings)
         ours = _json([(one.id, "", one.state, one.outcome, one.error) for one in endings if one.id in held])
         for statement in (REMEMBER, ATTEMPT, TELL, REMOVE):

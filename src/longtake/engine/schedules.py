@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -10,18 +11,15 @@ from cronsim import CronSim, CronSimError
 from sqlalchemy import select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from longtake.db import Transaction
 from longtake.db.dialects import NOW, SQLITE
 from longtake.engine.errors import InvalidDefinition
-from longtake.engine.jobs import JobRequest
+from longtake.engine.jobs import Enqueued, JobRequest
 from longtake.engine.tables import schedules
 from longtake.errors import NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from longtake.db import Transaction
     from longtake.engine.engine import Engine
-    from longtake.engine.jobs import Enqueued
 
 NAME_LIMIT = 100
 

@@ -37,26 +37,16 @@ jobs = Table(
 jobs_ended = Table(
     "jobs_ended",
     metadata,
-    Column("id", Identifier, primary_key=True),
-    Column("kind", Text, nullable=False),
-    Column("key", Text),
-    Column("lane", Text, nullable=False),
-    Column("priority", SmallInteger, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("attempt", Integer, nullable=False),
-    Column("max_attempts", Integer, nullable=False),
-    Column("crashes", Integer, nullable=False),
-    Column("snoozes", Integer, nullable=False),
-    Column("worker", Identifier),
-    Column("args", Json, nullable=False),
-    Column("memo", Json),
-    Column("subject", Text),
-    Column("request_id", Text),
-    Column("error", Json),
-    Column("created_at", Instant, nullable=False),
-    Column("started_at", Instant),
+    *(
+        Column(column.name, column.type, primary_key=column.primary_key, nullable=column.nullable)
+        for column in jobs.columns
+        if column.name not in {"due_at", "alone", "lease_token", "cancel_requested_at"}
+    ),
     Column("ended_at", Instant, nullable=False),
 )
+
+#: What is copied as it is when a job ends.
+KEPT = tuple(column.name for column in jobs_ended.columns if column.name not in {"state", "error", "ended_at"})
 
 #: One row for each attempt that ended; a snooze is not an attempt.
 job_attempts = Table(

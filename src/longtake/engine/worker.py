@@ -1,26 +1,20 @@
 """A worker: claims jobs, has their handlers run, finishes them; survives everything but being killed."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import structlog
 
-from longtake.engine.claim_timer import ClaimTimer
-from longtake.engine.claimer import Claimer
+from longtake.engine.claimer import Claimer, ClaimTimer
 from longtake.engine.completer import Completer
+from longtake.engine.engine import Engine
 from longtake.engine.executor import Executor
 from longtake.engine.maintenance import start_maintenance
 from longtake.engine.membership import Membership
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
-    from longtake.engine.engine import Engine
-    from longtake.engine.verdicts import Verdict
+from longtake.engine.outcomes import Verdict
 
 log = structlog.get_logger(__name__)
 
@@ -43,7 +37,7 @@ class Worker:
         lease_seconds: float = 30.0,
         heartbeat_seconds: float = 10.0,
         stop_grace_seconds: float = 20.0,
-        on_written: Callable[[Verdict], None] | None = None,
+        on_written: Callable[[Verdict], None] = lambda _verdict: None,
     ) -> None:
         self.engine = engine
         self.database = engine.database
@@ -63,7 +57,6 @@ class Worker:
 
     @property
     def id(self) -> str:
-        """Return the worker's identity, which its jobs carry."""
         return self.membership.id
 
     async def run(self) -> None:

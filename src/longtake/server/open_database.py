@@ -8,7 +8,7 @@ from typing import TypeVar
 import sqlalchemy.exc
 import structlog
 
-from longtake.db import Database, open_database
+from longtake.db import Database, is_sqlite, open_database, sqlite_path
 from longtake.db.errors import DatabaseOwned, DatabaseUnavailable, RightsMissing, RoleTooPowerful
 from longtake.db.migrate import (
     MigrationStatus,
@@ -18,7 +18,6 @@ from longtake.db.migrate import (
     with_migrations,
 )
 from longtake.db.ownership import CANNOT_USE_HINT, COMMAND, MIGRATION, PATIENCE_SECONDS, PAUSE_SECONDS, FileOwnership
-from longtake.db.urls import is_sqlite, sqlite_path
 from longtake.redaction import redact_text
 from longtake.server.capabilities import CAPABILITIES
 from longtake.settings import Settings

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from longtake.db import sqlite_path
 from longtake.db.ownership import lock_path
-from longtake.db.urls import sqlite_path
 from longtake.settings import Settings
 
 FILE_NAME = "server.json"

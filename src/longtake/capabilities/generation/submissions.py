@@ -17,9 +17,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from longtake.capabilities.generation.errors import InvalidReferences
 from longtake.capabilities.generation.tables import Task, submissions, task_from, tasks
 from longtake.db import Database, Transaction
+from longtake.db.database import retry_until_available
 from longtake.db.dialects import NOW, POSTGRESQL, SQLITE, Identifier
 from longtake.db.prepared import Prepared
-from longtake.db.retry import retry_until_available
 from longtake.engine.errors import LeaseLost
 from longtake.engine.jobs import Job
 from longtake.engine.leases import fenced

@@ -26,7 +26,7 @@ from longtake.capabilities.generation.submissions import (
 from longtake.capabilities.generation.tables import SUBMIT, Task
 from longtake.capabilities.generation.tasks import Started, Successful, start_task
 from longtake.db import Transaction
-from longtake.db.retry import TRANSIENT
+from longtake.db.database import TRANSIENT
 from longtake.engine.engine import Engine
 from longtake.engine.errors import LeaseLost
 from longtake.engine.jobs import Job, Priority

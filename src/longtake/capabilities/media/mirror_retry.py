@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from longtake.adapters.net.errors import AnswerTooLarge
 from longtake.adapters.storage.errors import ObjectTooLarge, StorageError
-from longtake.engine.outcomes import Fail, Outcome, Retry, Snooze
-from longtake.engine.verdicts import unspent
+from longtake.engine.outcomes import Fail, Outcome, Retry, Snooze, unspent
 from longtake.errors import LongtakeError
 from longtake.services.assets.errors import SourceGone
 

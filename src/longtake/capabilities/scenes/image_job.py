@@ -33,16 +33,15 @@ from longtake.capabilities.scenes.runs import (
 from longtake.capabilities.scenes.tables import IMAGE, IS_LIVE, image_jobs, scene_runs
 from longtake.clock import Clock
 from longtake.db import Database, Transaction
+from longtake.db.database import TRANSIENT
 from longtake.db.dialects import NOW
-from longtake.db.retry import TRANSIENT
 from longtake.engine.engine import Engine
 from longtake.engine.errors import LeaseLost
 from longtake.engine.events import append_event
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import Exponential, JobKind, Settlement
 from longtake.engine.leases import fenced
-from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Retry, Snooze
-from longtake.engine.verdicts import unspent
+from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Retry, Snooze, unspent
 from longtake.services.assets import NewAsset, keep_paid_bytes
 from longtake.services.provider_calls.calls import Breaker, ask_provider
 from longtake.services.provider_calls.lanes import Trouble, act_on_trouble

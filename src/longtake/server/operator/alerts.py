@@ -7,7 +7,7 @@ from sqlalchemy import func, select
 
 from longtake.db import Transaction
 from longtake.engine.engine import Engine
-from longtake.engine.stats import count_waiting, list_lanes, list_workers
+from longtake.engine.queries import count_waiting, list_lanes, list_workers
 from longtake.server.operator.arguments import AlertState, Identifier, Identifiers, Limit, Name
 from longtake.services.alerts import acknowledge_alert, alerts, list_alerts, resolve_alert_by_id
 

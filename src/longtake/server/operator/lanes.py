@@ -9,8 +9,8 @@ from longtake.engine.control import pause_kind
 from longtake.engine.engine import Engine
 from longtake.engine.lane_store import all_lanes, pause_lane, resume_lane, set_lane
 from longtake.engine.lanes import Lane
+from longtake.engine.queries import list_kinds, list_lanes, list_schedules, list_workers
 from longtake.engine.schedules import pause_schedule, run_schedule
-from longtake.engine.stats import list_kinds, list_lanes, list_schedules, list_workers
 from longtake.server.errors import InvalidActionArgument
 from longtake.server.operator.arguments import KEEP, Name, Names, Sentence
 

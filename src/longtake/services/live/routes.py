@@ -13,7 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from longtake.capability import Context
 from longtake.engine.engine import Engine
-from longtake.engine.event_types import check_pattern, patterns_of
+from longtake.engine.events import check_pattern, patterns_of
 from longtake.errors import LongtakeError
 from longtake.http.problem_schema import CALLER, problems
 from longtake.services.accounts.authenticator import Authenticator

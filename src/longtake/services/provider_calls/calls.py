@@ -24,7 +24,7 @@ from longtake.adapters.providers.errors import (
     ProviderUnauthorized,
     ProviderUnavailable,
 )
-from longtake.db.retry import TRANSIENT
+from longtake.db.database import TRANSIENT
 from longtake.engine.kinds import Exponential
 from longtake.engine.outcomes import KEEP, Fail, Outcome, Retry, Snooze
 from longtake.errors import LongtakeError

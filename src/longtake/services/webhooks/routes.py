@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from longtake.capability import Context
 from longtake.engine.engine import Engine
-from longtake.engine.event_types import check_pattern, patterns_of
+from longtake.engine.events import check_pattern, patterns_of
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.services.accounts.current_caller import GENERATE, READ, Caller, CurrentCaller
