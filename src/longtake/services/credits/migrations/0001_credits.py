@@ -16,9 +16,12 @@ def upgrade() -> None:
         Column("available", BigInteger, nullable=False, server_default="0"),
         Column("held", BigInteger, nullable=False, server_default="0"),
         Column("changed_at", Instant, nullable=False, server_default=now_default()),
+        # Beside the balance: a submit need not count unfinished tasks.
+        Column("open_holds", Integer, nullable=False, server_default="0"),
         *_whole("credit_balances", "available", "held"),
         CheckConstraint("available >= 0", name="credit_balances_available"),
         CheckConstraint("held >= 0", name="credit_balances_held"),
+        CheckConstraint("open_holds >= 0", name="credit_balances_open_holds"),
     )
     op.create_table(
         "credit_holds",
@@ -79,14 +82,9 @@ def _ledger() -> None:
     partial_index(
         "credit_transfers_reference", "credit_transfers", ["kind", "reference"], "reference IS NOT NULL", unique=True
     )
-    number = (
-        Column("number", BigInteger, primary_key=True, autoincrement=True)
-        if is_postgresql()
-        else Column("number", Integer, primary_key=True, autoincrement=True)
-    )
     op.create_table(
         "credit_entries",
-        number,
+        Column("number", BigInteger if is_postgresql() else Integer, primary_key=True, autoincrement=True),
         # Both are written by one statement and never changed; a check for each entry would cost as much as the entry.
         Column("transfer_id", Identifier, nullable=False),
         Column("account", Text, nullable=False),
