@@ -8,21 +8,11 @@ import pytest
 
 from longtake.clock import new_id
 from longtake.errors import InvalidText, NotFound, StateConflict
-from longtake.services.credits import (
-    Balance,
-    Ended,
-    balance,
-    capture,
-    end_holds,
-    grant,
-    hold,
-    refund,
-    release,
-    withdraw,
-)
+from longtake.services.credits import Balance, balance, end_holds, grant, hold, refund, withdraw
 from longtake.services.credits.errors import InsufficientCredits, InvalidAmount, TooManyTasks
+from longtake.services.credits.holds import Ended
 from longtake.services.credits.transfers import AMOUNT_LIMIT, BALANCE_LIMIT
-from tests.credits.stage import audit, begin, end_task, give, kinds, sums, told
+from tests.credits.stage import audit, begin, capture, end_task, give, kinds, release, sums, told
 
 if TYPE_CHECKING:
     from longtake import Database, Transaction

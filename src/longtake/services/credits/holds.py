@@ -103,17 +103,6 @@ def hold_each(
     )
 
 
-def capture(tx: Transaction, task_ids: Sequence[str]) -> list[str]:
-    """Capture the holds of tasks; return the tasks whose hold this call ended. Ended holds stay as they are."""
-    return end_holds(tx, capture=task_ids).captured
-
-
-def release(tx: Transaction, task_ids: Sequence[str], reason: str | Mapping[str, str]) -> dict[str, int]:
-    """Release the holds of tasks; return the amount given back for each hold that this call ended."""
-    reasons = reason if isinstance(reason, Mapping) else dict.fromkeys(task_ids, reason)
-    return end_holds(tx, release={task_id: reasons[task_id] for task_id in task_ids}).released
-
-
 def end_holds(tx: Transaction, *, capture: Sequence[str] = (), release: Mapping[str, str] | None = None) -> Ended:
     """Capture some holds and release others, each with a reason, taking all locks in one order.
 

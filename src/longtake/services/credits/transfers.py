@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
@@ -84,6 +85,7 @@ WAYS = {
 }
 USER_ACCOUNTS = ("available", "held")
 COLUMNS = ("id", "kind", "user_id", "task_id", "amount", "reason", "made_by", "reference", "request_id")
+_columns = attrgetter(*COLUMNS)
 
 LOCK_POSTGRESQL = "SELECT FROM credit_balances WHERE user_id = ANY(%s::text[]) ORDER BY user_id FOR UPDATE"
 
@@ -222,20 +224,6 @@ def _post_sqlite(
     tx.sql_many(ENTRY_SQLITE, [entry for one in transfers for entry in _entries(one)])
     append_events(tx, [_event(one, after[one.user_id]) for one in transfers])
     return after
-
-
-def _columns(one: Transfer) -> tuple[Any, ...]:
-    return (
-        one.id,
-        one.kind,
-        one.user_id,
-        one.task_id,
-        one.amount,
-        one.reason,
-        one.made_by,
-        one.reference,
-        one.request_id,
-    )
 
 
 def _entries(one: Transfer) -> list[tuple[str, str, str | None, int]]:
