@@ -13,21 +13,36 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from sqlalchemy import case, delete, func, insert, select, update
+from sqlalchemy import Column, Table, Text, case, delete, func, insert, select, update
 
 from longtake.clock import new_id
-from longtake.db.dialects import NOW, SQLITE
+from longtake.db.dialects import NOW, SQLITE, Identifier, Instant, Json
 from longtake.engine.events import append_event, append_events
 from longtake.engine.queries import plain
 from longtake.engine.queue_postgresql import arrays
+from longtake.engine.tables import metadata
 from longtake.plain_text import check_plain_text, clean_plain_text
-from longtake.services.conversations.store import PAGE_LIMIT, change_conversation, get_conversation
-from longtake.services.conversations.tables import conversations, messages
+from longtake.services.conversations.store import PAGE_LIMIT, change_conversation, conversations, get_conversation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from longtake.db import Transaction
+
+messages = Table(
+    "messages",
+    metadata,
+    Column("id", Identifier, primary_key=True),
+    Column("conversation_id", Identifier, nullable=False),
+    Column("user_id", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("task_id", Identifier),
+    Column("data", Json),
+    Column("created_at", Instant, nullable=False),
+    Column("changed_at", Instant, nullable=False),
+)
 
 TEXT_LIMIT = 10_000
 SHOWN = tuple(column for column in messages.c if column.name != "user_id")
