@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import structlog
-from sqlalchemy import select, update
+from sqlalchemy import BigInteger, Column, SmallInteger, Table, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.clock import iso_timestamp, new_id
 from longtake.db.dialects import NOW, SQLITE
 from longtake.engine.events import TOPIC, Event, is_held_up, read_events
 from longtake.engine.jobs import JobRequest
+from longtake.engine.tables import metadata
 from longtake.errors import LongtakeError
-from longtake.services.webhooks.endpoints import families_of, wants
-from longtake.services.webhooks.tables import webhook_cursor, webhook_deliveries, webhook_endpoints
+from longtake.services.webhooks.endpoints import families_of, wants, webhook_deliveries, webhook_endpoints
 
 if TYPE_CHECKING:
     from sqlalchemy import Row, Select
@@ -43,6 +43,15 @@ POLL_SECONDS = 5.0
 STALLED_SECONDS = 0.25
 #: Signals in quick succession cause one read.
 GATHER_SECONDS = 0.1
+
+#: One row: how far the log of events has been read.
+webhook_cursor = Table(
+    "webhook_cursor",
+    metadata,
+    Column("id", SmallInteger, primary_key=True),
+    Column("transaction_id", BigInteger, nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+)
 
 Place = tuple[int, int]
 
@@ -117,16 +126,26 @@ def enqueue_deliveries(tx: Transaction, engine: Engine, delivery_ids: Sequence[s
     engine.enqueue_many(tx, [JobRequest(DELIVER, {"delivery_id": one}, key=one, subject=one) for one in delivery_ids])
 
 
-def delivery_values(endpoint: Row[Any], kind: str, payload: Any, event: str | None) -> dict[str, Any]:
+def delivery_values(endpoint_id: str, user_id: str, kind: str, payload: Any, event: str | None) -> dict[str, Any]:
     """Return the columns of a new delivery. Its payload never changes afterwards."""
     return {
         "id": new_id(),
-        "endpoint_id": endpoint.id,
-        "user_id": endpoint.user_id,
+        "endpoint_id": endpoint_id,
+        "user_id": user_id,
         "event": event,
         "type": kind,
         "payload": orjson.dumps(payload).decode(),
     }
+
+
+def write_deliveries(tx: Transaction, engine: Engine, values: Sequence[dict[str, Any]]) -> None:
+    """Write the deliveries that do not exist yet, and enqueue their jobs."""
+    if not values:
+        return
+    first = (sqlite if tx.dialect == SQLITE else postgresql).insert(webhook_deliveries)
+    constant = {"state": "pending", "attempts": 0, "next_at": NOW, "created_at": NOW}
+    statement = first.values(constant).on_conflict_do_nothing().returning(webhook_deliveries.c.id)
+    enqueue_deliveries(tx, engine, list(tx.execute(statement, values).scalars()))
 
 
 def _start(tx: Transaction, cursor: Select[tuple[int, int]]) -> Place | None:
@@ -162,17 +181,12 @@ def _write(tx: Transaction, engine: Engine, events: Sequence[Event]) -> None:
     endpoints = _endpoints_of(tx, {str(event.user_id) for event in events})
     end = _first_unused(tx)
     values = [
-        delivery_values(endpoint, event.type, _payload(event), event.place)
+        delivery_values(endpoint.id, endpoint.user_id, event.type, _payload(event), event.place)
         for event in events
         for endpoint in endpoints[str(event.user_id)]
         if _is_news(event, endpoint, end) and wants(endpoint.events, event.type)
     ]
-    if not values:
-        return
-    first = (sqlite if tx.dialect == SQLITE else postgresql).insert(webhook_deliveries)
-    constant = {"state": "pending", "attempts": 0, "next_at": NOW, "created_at": NOW}
-    statement = first.values(constant).on_conflict_do_nothing().returning(webhook_deliveries.c.id)
-    enqueue_deliveries(tx, engine, list(tx.execute(statement, values).scalars()))
+    write_deliveries(tx, engine, values)
 
 
 def _is_news(event: Event, endpoint: Row[Any], first_unused: int) -> bool:

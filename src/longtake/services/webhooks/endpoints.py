@@ -1,25 +1,90 @@
-"""A user's endpoints and the event types each one gets. Another user's endpoint is answered as not found."""
+"""A user's endpoints and the event types each one gets. Another user's endpoint is answered as not found.
+
+The tables of endpoints and deliveries are here too: an endpoint that is disabled fails its deliveries.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    Integer,
+    Table,
+    Text,
+    delete,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
 
-from longtake.db.dialects import NOW, POSTGRESQL, later
+from longtake.db.dialects import NOW, POSTGRESQL, Identifier, Instant, Json, later
 from longtake.engine.events import append_event
 from longtake.engine.queries import plain
+from longtake.engine.tables import metadata
 from longtake.errors import NotFound, StateConflict
-from longtake.services.webhooks.tables import IN_STATE, webhook_deliveries, webhook_endpoints
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from sqlalchemy import ColumnElement
+
     from longtake.db import Transaction
     from longtake.engine.engine import Engine
 
+webhook_endpoints = Table(
+    "webhook_endpoints",
+    metadata,
+    Column("id", Identifier, primary_key=True),
+    Column("user_id", Text, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("events", Json, nullable=False),
+    Column("secret", Text, nullable=False),
+    Column("previous_secret", Text),
+    Column("previous_ends_at", Instant),
+    Column("enabled", Boolean, nullable=False),
+    Column("disabled_reason", Text),
+    Column("since_transaction", BigInteger, nullable=False),
+    Column("since_sequence", BigInteger, nullable=False),
+    Column("since_snapshot", Text),
+    Column("last_success_at", Instant),
+    Column("created_at", Instant, nullable=False),
+    Column("changed_at", Instant, nullable=False),
+)
+
+webhook_deliveries = Table(
+    "webhook_deliveries",
+    metadata,
+    Column("id", Identifier, primary_key=True),
+    Column("endpoint_id", Identifier, nullable=False),
+    Column("user_id", Text, nullable=False),
+    Column("event", Text),
+    Column("type", Text, nullable=False),
+    Column("payload", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("status_code", Integer),
+    Column("seconds", Double),
+    Column("error", Text),
+    Column("next_at", Instant),
+    Column("created_at", Instant, nullable=False),
+    Column("ended_at", Instant),
+)
+
+#: Deliveries in each state, written as the partial indexes have it.
+IN_STATE: dict[str, ColumnElement[bool]] = {
+    state: literal_column(f"webhook_deliveries.state = '{state}'") for state in ("pending", "delivered", "failed")
+}
+
 MOST_ENDPOINTS = 20
+MOST_PATTERNS = 50
 #: After a rotation, the previous secret signs as well for this long.
 OVERLAP_SECONDS = 86_400.0
 
@@ -141,9 +206,6 @@ def _from_now_on(tx: Transaction) -> dict[str, Any]:
         snapshot = tx.sql("SELECT pg_current_snapshot()::text")[0][0]
         return {"since_transaction": int(snapshot.split(":")[0]), "since_sequence": 0, "since_snapshot": snapshot}
     return {"since_transaction": 0, "since_sequence": tx.sql("SELECT coalesce(max(sequence), 0) FROM events")[0][0]}
-
-
-MOST_PATTERNS = 50
 
 
 def delivered(types: Sequence[str]) -> list[str]:

@@ -26,9 +26,8 @@ from longtake.plain_text import clean_plain_text
 from longtake.redaction import redact_text
 from longtake.services.vault.errors import VaultKeyWrong
 from longtake.services.webhooks.dispatcher import DELIVER
-from longtake.services.webhooks.endpoints import disable_endpoint
+from longtake.services.webhooks.endpoints import disable_endpoint, webhook_deliveries, webhook_endpoints
 from longtake.services.webhooks.signatures import sealed_name, signed_headers
-from longtake.services.webhooks.tables import webhook_deliveries, webhook_endpoints
 
 if TYPE_CHECKING:
     from sqlalchemy import Row
@@ -57,7 +56,7 @@ OUR_FAULT = "Something went wrong here, not at your server."
 
 PRUNE = "webhooks.prune"
 PRUNE_PAGE = 1_000
-PRUNE_EVERY_SECONDS = 3_600.0
+PRUNE_SCHEDULE = Schedule(PRUNE, PRUNE, every=3_600.0)
 
 #: Deliveries to one endpoint at once.
 MOST_AT_ONCE = 8
@@ -272,11 +271,6 @@ def prune_kind(database: Database, days: float) -> JobKind:
         return Done()
 
     return JobKind(PRUNE, prune, priority=Priority.LOW, time_limit=600.0)
-
-
-def prune_schedule() -> Schedule:
-    """Return the schedule of the prune job."""
-    return Schedule(PRUNE, PRUNE, every=PRUNE_EVERY_SECONDS)
 
 
 def prune_page(tx: Transaction, days: float) -> int:

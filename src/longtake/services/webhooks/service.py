@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from sqlalchemy import insert, select, update
+from sqlalchemy import select, update
 
 from longtake.clock import iso_timestamp, new_id
 from longtake.db.dialects import NOW
@@ -19,17 +19,16 @@ from longtake.engine.queries import plain
 from longtake.errors import NotFound, StateConflict
 from longtake.plain_text import check_plain_text
 from longtake.services.vault.vault import Vault
-from longtake.services.webhooks.dispatcher import DELIVER, delivery_values, enqueue_deliveries
+from longtake.services.webhooks.dispatcher import DELIVER, delivery_values, enqueue_deliveries, write_deliveries
 from longtake.services.webhooks.endpoints import (
+    IN_STATE,
     change_endpoint,
     create_endpoint,
     get_endpoint,
-    no_endpoint,
     rotate_secret,
+    webhook_deliveries,
 )
-from longtake.services.webhooks.schemas import DESCRIPTION_LIMIT, URL_LIMIT
 from longtake.services.webhooks.signatures import new_secret, seal_secret
-from longtake.services.webhooks.tables import IN_STATE, webhook_deliveries, webhook_endpoints
 
 if TYPE_CHECKING:
     from longtake.adapters.net import HttpClient
@@ -39,6 +38,8 @@ if TYPE_CHECKING:
     from longtake.engine.engine import Engine
 
 PAGE_LIMIT = 200
+URL_LIMIT = 2_000
+DESCRIPTION_LIMIT = 200
 TEST_TYPE = "webhook.test"
 SHOWN = tuple(webhook_deliveries.c[name] for name in (
     "id", "event", "type", "state", "attempts", "status_code", "seconds", "error", "next_at", "created_at", "ended_at",
@@ -117,23 +118,16 @@ def get_delivery(tx: Transaction, user_id: str, endpoint_id: str, delivery_id: s
     query = select(*SHOWN, webhook_deliveries.c.payload).where(*_own(user_id, endpoint_id, delivery_id))
     row = tx.execute(query).first()
     if row is None:
-        raise _no_delivery(delivery_id)
+        raise NotFound(f"There is no delivery {delivery_id}.", hint="GET /v1/webhooks/{id}/deliveries lists them.")
     return plain(row) | {"payload": orjson.loads(row.payload)}
 
 
 def send_test(tx: Transaction, engine: Engine, user_id: str, endpoint_id: str, moment: str) -> dict[str, Any]:
     """Send a `webhook.test`. It is attempted once, and its result does not affect the endpoint."""
-    columns = (webhook_endpoints.c.id, webhook_endpoints.c.user_id)
-    which = (webhook_endpoints.c.id == endpoint_id, webhook_endpoints.c.user_id == user_id)
-    endpoint = tx.execute(select(*columns).where(*which)).first()
-    if endpoint is None:
-        raise no_endpoint(endpoint_id)
     _require_enabled(tx, user_id, endpoint_id)
     payload = {"type": TEST_TYPE, "timestamp": moment, "data": {"id": endpoint_id, "cursor": None}}
-    constant = {"state": "pending", "attempts": 0, "next_at": NOW, "created_at": NOW}
-    values = delivery_values(endpoint, TEST_TYPE, payload, None) | constant
-    tx.execute(insert(webhook_deliveries).values(**values))
-    enqueue_deliveries(tx, engine, [values["id"]])
+    values = delivery_values(endpoint_id, user_id, TEST_TYPE, payload, None)
+    write_deliveries(tx, engine, [values])
     return get_delivery(tx, user_id, endpoint_id, values["id"])
 
 
@@ -166,7 +160,3 @@ def _require_enabled(tx: Transaction, user_id: str, endpoint_id: str) -> None:
 def _own(user_id: str, endpoint_id: str, delivery_id: str) -> tuple[Any, Any, Any]:
     one = webhook_deliveries.c
     return one.id == delivery_id, one.endpoint_id == endpoint_id, one.user_id == user_id
-
-
-def _no_delivery(delivery_id: str) -> NotFound:
-    return NotFound(f"There is no delivery {delivery_id}.", hint="GET /v1/webhooks/{id}/deliveries lists them.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select, update
 
 from longtake.services.vault.errors import VaultKeyWrong
-from longtake.services.webhooks.tables import webhook_endpoints
+from longtake.services.webhooks.endpoints import webhook_endpoints
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
