@@ -9,52 +9,6 @@ from longtake.db.schema import append_only, is_postgresql, now_default, own_rows
 
 def upgrade() -> None:
     """Make the tables."""
-    _ledger()
-    op.create_table(
-        "credit_balances",
-        Column("user_id", Text, primary_key=True),
-        Column("available", BigInteger, nullable=False, server_default="0"),
-        Column("held", BigInteger, nullable=False, server_default="0"),
-        Column("changed_at", Instant, nullable=False, server_default=now_default()),
-        # Beside the balance: a submit need not count unfinished tasks.
-        Column("open_holds", Integer, nullable=False, server_default="0"),
-        *_whole("credit_balances", "available", "held"),
-        CheckConstraint("available >= 0", name="credit_balances_available"),
-        CheckConstraint("held >= 0", name="credit_balances_held"),
-        CheckConstraint("open_holds >= 0", name="credit_balances_open_holds"),
-    )
-    op.create_table(
-        "credit_holds",
-        Column("task_id", Identifier, primary_key=True),
-        Column("user_id", Text, nullable=False),
-        Column("amount", BigInteger, nullable=False),
-        Column("state", Text, nullable=False, server_default="open"),
-        Column("opened_at", Instant, nullable=False, server_default=now_default()),
-        Column("ended_at", Instant),
-        CheckConstraint("state IN ('open', 'captured', 'released')", name="credit_holds_state"),
-        CheckConstraint("(state = 'open') = (ended_at IS NULL)", name="credit_holds_ended"),
-        CheckConstraint("amount >= 0", name="credit_holds_amount"),
-        *_whole("credit_holds", "amount"),
-    )
-    partial_index("credit_holds_open", "credit_holds", ["user_id"], "state = 'open'")
-    own_rows("credit_transfers", "credit_entries", "credit_balances", "credit_holds")
-    append_only("credit_transfers", "credit_entries")
-
-
-def downgrade() -> None:
-    """Remove them."""
-    for table in ("credit_holds", "credit_balances", "credit_entries", "credit_transfers"):
-        op.drop_table(table)
-
-
-def _whole(table: str, *columns: str) -> list[CheckConstraint]:
-    """Let nothing but whole numbers in: SQLite would keep a fraction in a column of integers as it is."""
-    if is_postgresql():
-        return []
-    return [CheckConstraint(f"typeof({column}) = 'integer'", name=f"{table}_{column}_whole") for column in columns]
-
-
-def _ledger() -> None:
     op.create_table(
         "credit_transfers",
         Column("id", Identifier, primary_key=True, server_default=uuid_default()),
@@ -99,3 +53,45 @@ def _ledger() -> None:
     )
     op.create_index("credit_entries_transfer", "credit_entries", ["transfer_id"])
     partial_index("credit_entries_user_account", "credit_entries", ["user_id", "account"], "user_id IS NOT NULL")
+    op.create_table(
+        "credit_balances",
+        Column("user_id", Text, primary_key=True),
+        Column("available", BigInteger, nullable=False, server_default="0"),
+        Column("held", BigInteger, nullable=False, server_default="0"),
+        Column("changed_at", Instant, nullable=False, server_default=now_default()),
+        # Beside the balance: a submit need not count unfinished tasks.
+        Column("open_holds", Integer, nullable=False, server_default="0"),
+        *_whole("credit_balances", "available", "held"),
+        CheckConstraint("available >= 0", name="credit_balances_available"),
+        CheckConstraint("held >= 0", name="credit_balances_held"),
+        CheckConstraint("open_holds >= 0", name="credit_balances_open_holds"),
+    )
+    op.create_table(
+        "credit_holds",
+        Column("task_id", Identifier, primary_key=True),
+        Column("user_id", Text, nullable=False),
+        Column("amount", BigInteger, nullable=False),
+        Column("state", Text, nullable=False, server_default="open"),
+        Column("opened_at", Instant, nullable=False, server_default=now_default()),
+        Column("ended_at", Instant),
+        CheckConstraint("state IN ('open', 'captured', 'released')", name="credit_holds_state"),
+        CheckConstraint("(state = 'open') = (ended_at IS NULL)", name="credit_holds_ended"),
+        CheckConstraint("amount >= 0", name="credit_holds_amount"),
+        *_whole("credit_holds", "amount"),
+    )
+    partial_index("credit_holds_open", "credit_holds", ["user_id"], "state = 'open'")
+    own_rows("credit_transfers", "credit_entries", "credit_balances", "credit_holds")
+    append_only("credit_transfers", "credit_entries")
+
+
+def downgrade() -> None:
+    """Remove them."""
+    for table in ("credit_holds", "credit_balances", "credit_entries", "credit_transfers"):
+        op.drop_table(table)
+
+
+def _whole(table: str, *columns: str) -> list[CheckConstraint]:
+    """Let nothing but whole numbers in: SQLite would keep a fraction in a column of integers as it is."""
+    if is_postgresql():
+        return []
+    return [CheckConstraint(f"typeof({column}) = 'integer'", name=f"{table}_{column}_whole") for column in columns]
