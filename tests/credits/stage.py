@@ -36,7 +36,7 @@ def begin(tx: Transaction, user_id: str, amount: int, task_id: str | None = None
     """Write a task that has begun, with its credits held; return its id."""
     task_id = task_id or new_id()
     write_task(tx, task_id, user_id)
-    hold(tx, user_id=user_id, task_id=task_id, amount=amount, most=most)
+    hold(tx, user_id=user_id, amounts={task_id: amount}, most=most)
     return task_id
 
 

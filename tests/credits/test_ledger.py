@@ -90,7 +90,7 @@ def test_a_hold_ends_once(database: Database, end: str) -> None:
 def test_a_task_is_held_for_once(database: Database) -> None:
     database.run_blocking(give, "ada", 100)
     task = database.run_blocking(begin, "ada", 30)
-    for again in (lambda tx: hold(tx, user_id="ada", task_id=task, amount=30), lambda tx: end_first(tx, task)):
+    for again in (lambda tx: hold(tx, user_id="ada", amounts={task: 30}), lambda tx: end_first(tx, task)):
         with pytest.raises(StateConflict):
             database.run_blocking(again)
     assert database.run_blocking(balance, "ada") == Balance(70, 30)
@@ -98,7 +98,7 @@ def test_a_task_is_held_for_once(database: Database) -> None:
 
 def end_first(tx: Transaction, task: str) -> None:
     capture(tx, [task])
-    hold(tx, user_id="ada", task_id=task, amount=30)
+    hold(tx, user_id="ada", amounts={task: 30})
 
 
 def test_a_free_task_has_a_hold_that_ends_but_moves_nothing(database: Database) -> None:

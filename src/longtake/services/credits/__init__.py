@@ -6,7 +6,7 @@ kept beside the entries and changes in the same transaction.
 """
 
 from longtake.services.credits.audit import Finding, audit
-from longtake.services.credits.holds import end_holds, hold, hold_each
+from longtake.services.credits.holds import end_holds, hold
 from longtake.services.credits.ledger import grant, refund, withdraw
 from longtake.services.credits.transfers import Balance, Transfer, balance, history
 
@@ -20,7 +20,6 @@ __all__ = [
     "grant",
     "history",
     "hold",
-    "hold_each",
     "refund",
     "withdraw",
 ]

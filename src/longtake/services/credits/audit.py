@@ -35,7 +35,8 @@ _ACCOUNT = " ".join(
     for kind, (origin, target) in WAYS.items()
 )
 
-LEDGER = (
+CHECKS = (
+    # The ledger by itself.
     Check(
         "LEDGER_UNBALANCED",
         "All entries together do not sum to zero.",
@@ -61,9 +62,7 @@ LEDGER = (
         WHERE entry.account <> CASE transfer.kind {_ACCOUNT} END OR entry.user_id <> transfer.user_id
         """,  # noqa: S608 - from our own table of kinds
     ),
-)
-
-BALANCES = (
+    # Balances and the ledger.
     Check(
         "BALANCE_WRONG",
         "The user's balance is not the sum of the user's entries.",
@@ -104,9 +103,7 @@ BALANCES = (
         ) AS either GROUP BY user_id HAVING sum(open_holds) <> 0
         """,
     ),
-)
-
-HOLDS = (
+    # Holds and the ledger.
     Check(
         "HOLD_TRANSFERS_WRONG",
         "The hold's transfers are not those of its state: one hold, one capture or release, at most one refund.",
@@ -135,10 +132,7 @@ HOLDS = (
           AND NOT EXISTS (SELECT 1 FROM credit_holds WHERE credit_holds.task_id = transfer.task_id)
         """,
     ),
-)
-
-#: About what credits are held for, as capabilities register it: `holder`, and `noted` for the refunds they know of.
-TASKS = (
+    # What credits are held for, as capabilities register it: `holder`, and `noted` for the refunds they know of.
     Check(
         "HOLD_OPEN_AFTER_END",
         "The task has ended, but its credits are still held.",
@@ -210,8 +204,6 @@ SQLITE_ONLY = (
         """,
     ),
 )
-
-CHECKS = (*LEDGER, *BALANCES, *HOLDS, *TASKS)
 
 #: The most findings listed per code.
 FINDINGS_LIMIT = 100

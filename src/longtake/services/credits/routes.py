@@ -18,7 +18,7 @@ from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.services.accounts.current_caller import CurrentCaller
 from longtake.services.credits.ledger import NAME_LIMIT, REASON_LIMIT, grant, refund
-from longtake.services.credits.transfers import AMOUNT_LIMIT, HISTORY_LIMIT, Balance, Transfer, balance, history
+from longtake.services.credits.transfers import AMOUNT_LIMIT, HISTORY_LIMIT, Balance, balance, history
 
 #: Strict: neither 5.0 nor true is an amount.
 Amount = Annotated[int, Field(strict=True, ge=1, le=AMOUNT_LIMIT)]
@@ -163,7 +163,7 @@ def _add_changing(router: APIRouter, database: Database) -> None:
         caller.require("generate" if caller.role == "service" else "admin")
 
         made = await database.run(partial(grant, **order.model_dump(), made_by=caller.user_id))
-        return _receipt(made)
+        return Receipt.model_validate({"transfer_id": made.id, **asdict(made)})
 
     @router.post(
         "/admin/tasks/{task_id}/refund",
@@ -174,11 +174,7 @@ def _add_changing(router: APIRouter, database: Database) -> None:
         """Refund a completed task, once. Scope `admin`."""
         caller.require("admin")
         made = await database.run(partial(refund, task_id=str(task_id), made_by=caller.user_id, reason=order.reason))
-        return _receipt(made)
-
-
-def _receipt(made: Transfer) -> Receipt:
-    return Receipt.model_validate({"transfer_id": made.id, **asdict(made)})
+        return Receipt.model_validate({"transfer_id": made.id, **asdict(made)})
 
 
 class CreditSnapshot(BaseModel):

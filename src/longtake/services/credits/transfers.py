@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import select
+from sqlalchemy import BigInteger, Column, Integer, Table, Text, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from longtake.db.dialects import NOW, SQLITE
+from longtake.db.dialects import NOW, SQLITE, Identifier, Instant
 from longtake.engine.events import TOPIC, append_events
 from longtake.engine.queries import plain
 from longtake.engine.queue_postgresql import arrays
+from longtake.engine.tables import metadata
 from longtake.services.credits.errors import InsufficientCredits, InvalidAmount, TooManyTasks
-from longtake.services.credits.tables import credit_balances, credit_transfers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +22,33 @@ if TYPE_CHECKING:
     from sqlalchemy import Row
 
     from longtake.db import Transaction
+
+credit_transfers = Table(
+    "credit_transfers",
+    metadata,
+    Column("id", Identifier, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("user_id", Text, nullable=False),
+    Column("task_id", Identifier),
+    Column("amount", BigInteger, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("made_by", Text),
+    Column("reference", Text),
+    Column("request_id", Text),
+    Column("at", Instant, nullable=False),
+)
+
+#: Users' balances, kept beside the entries. The program's own accounts have no row: every transfer would wait for it.
+credit_balances = Table(
+    "credit_balances",
+    metadata,
+    Column("user_id", Text, primary_key=True),
+    Column("available", BigInteger, nullable=False),
+    Column("held", BigInteger, nullable=False),
+    #: As many holds of the user are open: a submit need not count them.
+    Column("open_holds", Integer, nullable=False),
+    Column("changed_at", Instant, nullable=False),
+)
 
 
 @dataclass(frozen=True, slots=True)
