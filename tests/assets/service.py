@@ -19,7 +19,8 @@ from longtake.capabilities.media.store import References
 from longtake.capability import AssetOwner
 from longtake.clock import SystemClock
 from longtake.server.web import create_web
-from longtake.services.assets import AssetLinks, NewAsset, find_assets, keep_bytes, register_asset
+from longtake.services.assets import AssetLinks, NewAsset, find_assets, register_asset
+from longtake.services.assets.files import keep_bytes
 from tests.accounts.stage import claims, serving, signed
 from tests.databases import StoppedClock
 from tests.http_server import answering

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache, partial
 
 from longtake.capability import AccountRemover, Capability, Context
-from longtake.services.assets.links import AssetLinks
+from longtake.services.assets.files import AssetLinks
 from longtake.services.assets.store import remove_assets_of
 
 
