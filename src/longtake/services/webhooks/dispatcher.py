@@ -66,7 +66,6 @@ class Dispatcher:
         self._wake = asyncio.Event()
 
     def running(self) -> AbstractAsyncContextManager[None]:
-        """Keep reading until the block ends."""
         return self._database.signals.heeded(TOPIC, self._wake, self._loop())
 
     async def _loop(self) -> None:

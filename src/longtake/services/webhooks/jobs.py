@@ -48,6 +48,7 @@ CALL_SECONDS = 15.0
 ERROR_CHARACTERS = 300
 REDIRECTS = range(300, 400)
 SUCCESSES = range(200, 300)
+#: The receiver wants no more deliveries, ever.
 GONE = 410
 #: Statuses whose Retry-After header is honoured.
 BUSY = (429, 503)
@@ -83,8 +84,6 @@ class Attempt:
     seconds: float
     status_code: int | None = None
     error: str | None = None
-    #: The receiver answered 410 and wants no more deliveries, ever.
-    gone: bool = False
     #: A test, sent by hand: its result says nothing about the endpoint.
     is_test: bool = False
     #: Seconds the receiver asks us to wait at least.
@@ -102,7 +101,6 @@ class WebhookSender:
         self._limits = DeliveryLimits(clock)
 
     def kind(self) -> JobKind:
-        """Return the job kind to declare."""
         return JobKind(
             DELIVER,
             self.run,
@@ -156,7 +154,6 @@ class WebhookSender:
             seconds=round(self._clock.monotonic() - started, 3),
             status_code=status,
             error=error,
-            gone=status == GONE,
             is_test=found.event is None,
             retry_after=wait or 0.0 if status in BUSY else 0.0,
         )
@@ -182,7 +179,7 @@ def _outcome(job: Job, attempt: Attempt) -> Outcome:
     """Return the outcome of an attempt."""
     if attempt.error is None:
         return Done(data=attempt)
-    if attempt.gone:
+    if attempt.status_code == GONE:
         return Fail("WEBHOOK_GONE", attempt.error, data=attempt)
     if attempt.is_test or job.attempt > len(WAITS):
         return Fail("WEBHOOK_FAILED", attempt.error, data=attempt)
@@ -251,7 +248,7 @@ def _disable_if_dead(tx: Transaction, attempt: Attempt) -> None:
     """Disable an endpoint that is gone, or that accepted nothing while this delivery used up its attempts."""
     if attempt.is_test:
         return
-    if attempt.gone:
+    if attempt.status_code == GONE:
         disable_endpoint(tx, attempt.endpoint_id, "gone")
         return
     created_at = select(webhook_deliveries.c.created_at).where(webhook_deliveries.c.id == attempt.delivery_id)
@@ -327,7 +324,6 @@ class DeliveryLimits:
         return None
 
     def leave(self, endpoint_id: str, user_id: str, seconds: float, *, answered: bool = True) -> None:
-        """End a delivery that took `seconds`."""
         for loads, name in ((self._endpoints, endpoint_id), (self._users, user_id)):
             load = loads[name]
             load.running -= 1

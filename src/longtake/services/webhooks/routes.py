@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from longtake.capability import Context
+from longtake.clock import iso_timestamp
 from longtake.engine.engine import Engine
 from longtake.engine.event_types import check_pattern, patterns_of
 from longtake.http.problem_schema import BODY, CALLER, problems
@@ -28,6 +29,8 @@ from longtake.services.webhooks.service import (
     Webhooks,
     get_delivery,
     list_deliveries,
+    redeliver,
+    send_test,
 )
 
 Url = Annotated[str, Field(min_length=1, max_length=URL_LIMIT, description="Where events are sent: https or http.")]
@@ -264,7 +267,9 @@ def _add_secrets(router: APIRouter, webhooks: Webhooks) -> None:
     async def test(webhook_id: UUID, caller: CurrentCaller) -> DeliveryWithPayload:
         """Send a `webhook.test`, attempted once; the delivery shows the result. Scope `generate`."""
         caller.require(GENERATE)
-        return DeliveryWithPayload.model_validate(await webhooks.test(caller.user_id, str(webhook_id)))
+        moment = iso_timestamp(webhooks.clock.now(), "microseconds")
+        sent = await webhooks.database.run(send_test, webhooks.engine, caller.user_id, str(webhook_id), moment)
+        return DeliveryWithPayload.model_validate(sent)
 
 
 def _add_deliveries(router: APIRouter, webhooks: Webhooks) -> None:
@@ -296,6 +301,6 @@ def _add_deliveries(router: APIRouter, webhooks: Webhooks) -> None:
     async def send_again(webhook_id: UUID, delivery_id: UUID, caller: CurrentCaller) -> DeliveryWithPayload:
         """Deliver again now, under the same `webhook-id`; 409 while an attempt is running. Scope `generate`."""
         caller.require(GENERATE)
-        return DeliveryWithPayload.model_validate(
-            await webhooks.redeliver(caller.user_id, str(webhook_id), str(delivery_id))
-        )
+        user, ids = caller.user_id, (str(webhook_id), str(delivery_id))
+        sent = await webhooks.database.run(redeliver, webhooks.engine, user, *ids)
+        return DeliveryWithPayload.model_validate(sent)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from sqlalchemy import select, update
 
-from longtake.clock import iso_timestamp, new_id
+from longtake.clock import new_id
 from longtake.db.dialects import NOW
 from longtake.engine.control import cancel_of_subjects, hurry
 from longtake.engine.queries import plain
@@ -58,7 +58,6 @@ class Webhooks:
 
     @classmethod
     def of(cls, context: Context, engine: Engine) -> Webhooks:
-        """Return the one of this process."""
         return cls(context.database, engine, context.http, context.get(Vault), context.clock)
 
     async def create(self, user_id: str, url: str, description: str, events: Sequence[str]) -> dict[str, Any]:
@@ -69,7 +68,6 @@ class Webhooks:
         return await self.database.run(create_endpoint, user_id, *given) | {"secret": secret}
 
     async def change(self, user_id: str, endpoint_id: str, changes: dict[str, Any]) -> dict[str, Any]:
-        """Change the given fields of a webhook."""
         self._check(changes)
         return await self.database.run(change_endpoint, user_id, endpoint_id, changes)
 
@@ -78,15 +76,6 @@ class Webhooks:
         secret = new_secret()
         sealed = seal_secret(self.vault, endpoint_id, secret)
         return await self.database.run(rotate_secret, user_id, endpoint_id, sealed) | {"secret": secret}
-
-    async def test(self, user_id: str, endpoint_id: str) -> dict[str, Any]:
-        """Send a `webhook.test`; return the delivery."""
-        moment = iso_timestamp(self.clock.now(), "microseconds")
-        return await self.database.run(send_test, self.engine, user_id, endpoint_id, moment)
-
-    async def redeliver(self, user_id: str, endpoint_id: str, delivery_id: str) -> dict[str, Any]:
-        """Attempt a delivery now; return it."""
-        return await self.database.run(redeliver, self.engine, user_id, endpoint_id, delivery_id)
 
     def _check(self, texts: dict[str, Any]) -> None:
         if "description" in texts:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select, update
 
-from longtake.services.vault.errors import VaultKeyWrong
+from longtake.services.vault.vault import wrong_key
 from longtake.services.webhooks.endpoints import webhook_endpoints
 
 if TYPE_CHECKING:
@@ -73,7 +73,6 @@ def reseal_secrets(tx: Transaction, vault: Vault) -> list[str]:
 
 
 def _reseal(vault: Vault, name: str, sealed: Any) -> str:
-    secret = vault.open(name, sealed)
-    if secret is None:
-        raise VaultKeyWrong(f"These stored secrets cannot be opened with this key: {name}.", secrets=[name])
+    if (secret := vault.open(name, sealed)) is None:
+        raise wrong_key([name])
     return vault.seal(name, secret)
