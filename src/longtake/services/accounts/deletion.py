@@ -33,7 +33,6 @@ class AccountDeletion:
         self._removers = removers
 
     def kind(self) -> JobKind:
-        """Return the job kind."""
         return JobKind(DELETE, self.run, time_limit=600.0, max_attempts=1_000, back_off=Exponential())
 
     def begin(self, tx: Transaction, engine: Engine, user_id: str) -> None:

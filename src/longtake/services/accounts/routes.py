@@ -144,14 +144,14 @@ def build_routes(engine: Engine, deletion: AccountDeletion) -> APIRouter:
         role = "user" if caller.role == "service" else caller.role
         days = wanted.expires_in_days
         row = await database.run(create_key, new, caller.user_id, wanted.name, role, scopes, days)
-        return CreatedKey(key=new.key, **_shown(row))
+        return CreatedKey.model_validate({"key": new.key, **row})
 
     @router.get("/keys", summary="List your API keys", responses=problems(*CALLER))
     async def list_own(caller: CurrentCaller) -> KeyList:
         """List your keys that are not revoked, the newest first. The keys themselves are not shown."""
         caller.require(READ)
         rows = await database.read(list_keys, caller.user_id, as_user=caller.user_id)
-        return KeyList(keys=[ShownKey(**_shown(row)) for row in rows])
+        return KeyList(keys=[ShownKey.model_validate(row) for row in rows])
 
     @router.delete(
         "/keys/{key_id}", status_code=204, summary="Revoke an API key", responses=problems(*CALLER, "NOT_FOUND")
@@ -184,10 +184,6 @@ def _grantable(caller: Caller, wanted: list[Any] | None) -> frozenset[str]:
     for scope in wanted:
         caller.require(scope)
     return frozenset(wanted)
-
-
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name != "user_id"}
 
 
 def _identifier(text: str) -> str:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import structlog
@@ -58,16 +58,6 @@ class VerifyingKey:
 
     key: Key
     algorithm: str
-
-
-class VerifyingKeys(Protocol):
-    """The source of keys for tokens."""
-
-    async def find(self, kid: str | None) -> VerifyingKey | None:
-        """Return the key with this id, or None; without an id, the only key, if there is exactly one."""
-
-    async def load(self) -> None:
-        """Load the keys now; raises when that fails."""
 
 
 class SharedSecret:
@@ -219,7 +209,7 @@ class _VerifiedToken:
 class Tokens:
     """Verifies tokens."""
 
-    def __init__(self, keys: VerifyingKeys, expected: ExpectedClaims, clock: Clock) -> None:
+    def __init__(self, keys: SharedSecret | PublishedKeys, expected: ExpectedClaims, clock: Clock) -> None:
         self._keys = keys
         self._expected = expected
         self._clock = clock
@@ -227,7 +217,6 @@ class Tokens:
         self._known: dict[str, _VerifiedToken] = {}
 
     async def load(self) -> None:
-        """Load the keys."""
         await self._keys.load()
 
     async def caller(self, token: str) -> Caller:

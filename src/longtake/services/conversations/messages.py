@@ -151,7 +151,7 @@ def finish_messages(tx: Transaction, finished: Sequence[FinishedMessage]) -> dic
     A message that is finished already stays as it is, so that a repeat neither changes it nor counts as unread. Tasks
     whose conversation was deleted are skipped.
     """
-    owners = _lock_conversations(tx, {one.conversation_id for one in finished})
+    owners = _lock_conversations(tx, sorted({one.conversation_id for one in finished}))
     ours = {one.task_id: one for one in finished if owners.get(one.conversation_id) == one.user_id}
     there = _answers(tx, list(ours))
     waiting = {task_id: there[task_id][0] for task_id in ours if there.get(task_id, ("", ""))[1] == "placeholder"}
@@ -168,8 +168,7 @@ def remove_messages_of_tasks(tx: Transaction, conversation_of: Mapping[str, str]
     if not conversation_of:
         return
     touched = sorted(set(conversation_of.values()))
-    # Conversations first and in the order of their ids, as everywhere.
-    tx.execute(select(conversations.c.id).where(conversations.c.id.in_(touched)).order_by("id").with_for_update())
+    _lock_conversations(tx, touched)
     about = (messages.c.conversation_id.in_(touched), messages.c.task_id.in_(sorted(conversation_of)))
     tx.execute(delete(messages).where(*about))
     answers = (messages.c.conversation_id == conversations.c.id, messages.c.role == "assistant")
@@ -181,10 +180,11 @@ def remove_messages_of_tasks(tx: Transaction, conversation_of: Mapping[str, str]
     append_events(tx, [("conversation.changed", row.id, row.user_id, {"unread": row.unread}) for row in rows])
 
 
-def _lock_conversations(tx: Transaction, ids: set[str]) -> dict[str, str]:
+def _lock_conversations(tx: Transaction, ids: Sequence[str]) -> dict[str, str]:
+    """Lock conversations first and in the order of their ids, as everywhere; return the owner of each."""
     if not ids:
         return {}
-    query = select(conversations.c.id, conversations.c.user_id).where(conversations.c.id.in_(sorted(ids)))
+    query = select(conversations.c.id, conversations.c.user_id).where(conversations.c.id.in_(ids))
     return {str(row.id): row.user_id for row in tx.execute(query.order_by(conversations.c.id).with_for_update())}
 
 

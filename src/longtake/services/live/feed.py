@@ -75,11 +75,6 @@ class Feed:
         """Return the cursor up to which every subscriber has its events."""
         return self._place or (0, 0)
 
-    @property
-    def subscriber_count(self) -> int:
-        """Return how many subscribers there are."""
-        return sum(len(subscribers) for subscribers in self._subscribers.values())
-
     async def join(self, user_id: str, type_filter: TypeFilter, start: Cursor | None = None) -> Subscriber:
         """Return a new subscriber, with the events it missed if all of them are still in memory."""
         place = await self._ensure_started()
@@ -124,7 +119,6 @@ class Feed:
         self._end_all(EndReason.SERVER_STOPPING)
 
     def running(self) -> AbstractAsyncContextManager[None]:
-        """Follow the log while the server runs."""
         return self._database.signals.heeded(TOPIC, self._wake, self._loop())
 
     async def _loop(self) -> None:

@@ -132,7 +132,6 @@ class EventStreamResponse(EventSourceResponse):
         self._stream = stream
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the stream to its end."""
         transport = (scope.get("extensions") or {}).get(TRANSPORT)
         if transport is not None:
             self._stream.subscriber.hang_up = transport.abort

@@ -92,7 +92,6 @@ class TypeFilter:
         self._beginnings = tuple(one[:-1] for one in patterns if one.endswith("*"))
 
     def matches(self, kind: str) -> bool:
-        """Return whether events of this type are selected."""
         return self._all or kind in self._names or kind.startswith(self._beginnings)
 
 
@@ -202,7 +201,6 @@ class Streams:
             raise
 
     def close(self, subscriber: Subscriber) -> None:
-        """Close the stream of a subscriber."""
         subscriber.close()
         self.feed.leave(subscriber)
         self._count_down(subscriber.user_id)
@@ -232,7 +230,6 @@ class Stream:
             yield last_frame(self.subscriber.ended)
 
     def close(self) -> None:
-        """Leave the feed."""
         self._streams.close(self.subscriber)
 
     async def _missed(self) -> AsyncGenerator[bytes]:
@@ -266,7 +263,6 @@ class Stream:
         return await self._streams.database.read(read_missed, *arguments, as_user=subscriber.user_id)
 
     async def _live(self) -> AsyncGenerator[bytes]:
-        """Yield live events, and heartbeats in between."""
         subscriber, clock, limits = self.subscriber, self._streams.clock, self._streams.limits
         now = clock.monotonic()
         beat_at, check_at = now + limits.heartbeat_seconds, now + limits.check_seconds

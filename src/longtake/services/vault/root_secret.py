@@ -41,7 +41,6 @@ class RootSecret:
 
     @classmethod
     def of(cls, settings: Settings) -> RootSecret:
-        """Return the root secret of these settings."""
         return cls(settings.secret_key.get_secret_value(), settings.data_dir)
 
     def derive(self, purpose: str) -> bytes:
@@ -51,7 +50,6 @@ class RootSecret:
         return derive_key(self._secret, purpose)
 
     def exists(self) -> bool:
-        """Return whether the secret exists already."""
         return bool(self._secret) or self._file.exists()
 
 

@@ -69,7 +69,6 @@ class SealingKey:
         return f"SealingKey({self.id})"
 
     def seal(self, name: str, value: str) -> str:
-        """Return the value encrypted and authenticated, as text."""
         nonce = os.urandom(NONCE_BYTES)
         return base64.b64encode(nonce + self._cipher.encrypt(nonce, value.encode(), _bound_to(name))).decode("ascii")
 
@@ -124,7 +123,7 @@ class Vault:
             return None
         value = self.open(row.name, row.sealed)
         if value is None:
-            raise _wrong([name])
+            raise wrong_key([name])
         return value
 
     def get_all(self, tx: Transaction) -> dict[str, str | None]:
@@ -133,7 +132,6 @@ class Vault:
         return {row.name: self.open(row.name, row.sealed) for row in rows}
 
     def names(self, tx: Transaction) -> list[dict[str, Any]]:
-        """Return the secrets without their values."""
         columns = (secrets.c.name, secrets.c.key_id, secrets.c.created_at, secrets.c.changed_at)
         return [plain(row) for row in tx.execute(select(*columns).order_by(secrets.c.name))]
 
@@ -148,7 +146,7 @@ class Vault:
         rows = tx.execute(select(secrets).where(secrets.c.key_id != key.id).order_by(secrets.c.name)).all()
         opened = {row.name: self.open(row.name, row.sealed) for row in rows}
         if wrong := [name for name, value in opened.items() if value is None]:
-            raise _wrong(wrong)
+            raise wrong_key(wrong)
         for name, value in opened.items():
             change = {"key_id": key.id, "sealed": key.seal(name, value or ""), "changed_at": NOW}
             tx.execute(update(secrets).where(secrets.c.name == name).values(**change))
@@ -157,7 +155,7 @@ class Vault:
     def check(self, tx: Transaction) -> None:
         """Raise VaultKeyWrong if any secret cannot be opened. Reads only."""
         if wrong := [name for name, value in self.get_all(tx).items() if value is None]:
-            raise _wrong(wrong)
+            raise wrong_key(wrong)
 
     def seal(self, name: str, value: str) -> str:
         """Return a secret sealed with the first key, for a row in another table. It opens only under the same name."""
@@ -178,9 +176,9 @@ class Vault:
         return self._loaded
 
 
-def _wrong(names: list[str]) -> VaultKeyWrong:
-    which = ", ".join(names)
-    return VaultKeyWrong(f"These stored secrets cannot be opened with this key: {which}.", secrets=names)
+def wrong_key(names: list[str]) -> VaultKeyWrong:
+    """Return the error for stored secrets that no key opens."""
+    return VaultKeyWrong(f"These stored secrets cannot be opened with this key: {', '.join(names)}.", secrets=names)
 
 
 class KeySource:
