@@ -6,27 +6,31 @@ import hashlib
 import hmac
 import ipaddress
 from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import structlog
 
+from longtake.adapters.net import HttpClient
 from longtake.adapters.net.errors import NetError
+from longtake.clock import Clock
+from longtake.db import Database
 from longtake.errors import LongtakeError
 from longtake.services.accounts.api_keys import PREFIX, digest, find_key, note_use
 from longtake.services.accounts.caller import LONGEST_USER_ID, SCOPES_OF_ROLE, Caller, is_user_id
 from longtake.services.accounts.errors import Forbidden, RateLimited, Unauthorized
 from longtake.services.accounts.own_tokens import ExpectedClaims, token_secret
-from longtake.services.accounts.tokens import PublishedKeys, SharedSecret, Tokens, from_address, from_file, not_valid
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from longtake.adapters.net import HttpClient
-    from longtake.clock import Clock
-    from longtake.db import Database
-    from longtake.settings import Settings
+from longtake.services.accounts.tokens import (
+    PublishedKeys,
+    SharedSecret,
+    Tokens,
+    fetch_key_set,
+    not_valid,
+    read_key_file,
+)
+from longtake.settings import Settings
 
 ACTING_FOR = "longtake-user"
 MOST_KNOWN = 50_000
@@ -140,8 +144,8 @@ def build_authenticator(
     """Return the configured authenticator; `own_secret` is called only when no other key is configured."""
     expected = ExpectedClaims(settings.jwt_issuer, settings.jwt_audience)
     if settings.jwt_jwks:
-        remote = "://" in settings.jwt_jwks
-        fetch = from_address(client, settings.jwt_jwks) if remote else from_file(Path(settings.jwt_jwks).expanduser())
+        remote, file = "://" in settings.jwt_jwks, Path(settings.jwt_jwks).expanduser()
+        fetch = partial(fetch_key_set, client, settings.jwt_jwks) if remote else partial(read_key_file, file)
         tokens = Tokens(PublishedKeys(fetch, clock), expected, clock)
     else:
         tokens = Tokens(SharedSecret(token_secret(settings, own_secret)), expected, clock)

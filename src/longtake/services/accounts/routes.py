@@ -1,14 +1,14 @@
 """`/v1/me`, `/v1/keys` and `/v1/account`: the caller's identity, API keys, and the end of the account."""
 
-from __future__ import annotations
-
 import uuid
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from longtake.capability import Context
+from longtake.engine.engine import Engine
 from longtake.errors import NotFound
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
@@ -16,10 +16,6 @@ from longtake.services.accounts.api_keys import create_key, list_keys, make_key,
 from longtake.services.accounts.current_caller import GENERATE, READ, Caller, CurrentCaller
 from longtake.services.accounts.deletion import AccountDeletion
 from longtake.services.accounts.errors import Forbidden
-
-if TYPE_CHECKING:
-    from longtake.capability import Context
-    from longtake.engine.engine import Engine
 
 LONGEST_LIFE_DAYS = 3650
 _ID = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"

@@ -3,32 +3,27 @@
 Links are made for each response, short-lived, and valid for one file each.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib
 import hmac
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from urllib.parse import urlencode, urlsplit
 
 import structlog
 
 from longtake.adapters.decoder.errors import MediaRefused
 from longtake.adapters.providers.provider import Reference
+from longtake.adapters.storage import Storage
 from longtake.adapters.storage.errors import ObjectMissing, StorageUnavailable
 from longtake.adapters.storage.keys import result_key
 from longtake.adapters.storage.media_type import FIRST_BYTES, media_type
+from longtake.clock import Clock
 from longtake.services.assets.errors import AssetGone, LinkInvalid
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from longtake.adapters.storage import Storage
-    from longtake.clock import Clock
-    from longtake.services.assets.tables import Asset, NewAsset
+from longtake.services.assets.tables import Asset, NewAsset
 
 log = structlog.get_logger(__name__)
 

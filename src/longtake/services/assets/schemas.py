@@ -1,18 +1,14 @@
 """The response form of an asset."""
 
-from __future__ import annotations
-
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from longtake.clock import iso_timestamp
 from longtake.services.assets.errors import ResultNotCopied, SourceGone
-
-if TYPE_CHECKING:
-    from longtake.services.assets.files import Addresses
-    from longtake.services.assets.tables import Asset
+from longtake.services.assets.files import Addresses
+from longtake.services.assets.tables import Asset
 
 #: The public name of each state of our copy; the phases in between are `pending` to callers.
 SAVE_STATES = {

@@ -4,30 +4,24 @@ The database's triggers start the copy and the thumbnail of a new row. Deletion 
 a job for the objects in the same transaction: no row ever names a deleted object, and no object is left behind.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Double, bindparam, delete, insert, literal_column, select, update
+from sqlalchemy.sql.elements import ColumnElement
 
 from longtake.adapters.storage.keys import picture_of, preview_key, thumbnail_key
+from longtake.db import Transaction
 from longtake.db.dialects import NOW, later
 from longtake.engine.control import cancel_of_subjects, hurry
+from longtake.engine.engine import Engine
 from longtake.engine.events import append_events
 from longtake.engine.jobs import JobRequest, Priority
 from longtake.services.alerts import resolve_alert
 from longtake.services.assets.tables import Asset, NewAsset, asset_from, assets
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from sqlalchemy.sql.elements import ColumnElement
-
-    from longtake.db import Transaction
-    from longtake.engine.engine import Engine
 
 #: Job kinds, declared by the media capability: copy the file to our storage, make its thumbnail, make its preview.
 MIRROR = "assets.mirror"

@@ -4,20 +4,15 @@ A row holds the storage key of our copy and, for results, the provider's URL, bu
 those for each response.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, SmallInteger, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, Row, SmallInteger, Table, Text
 
 from longtake.clock import new_id
 from longtake.db.dialects import Identifier, Instant, Json
 from longtake.engine.tables import metadata
-
-if TYPE_CHECKING:
-    from sqlalchemy import Row
 
 assets = Table(
     "assets",

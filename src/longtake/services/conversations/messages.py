@@ -5,17 +5,17 @@ their conversations first, in the order of their ids: so an answer seen under th
 and no two batches deadlock.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from sqlalchemy import Column, Table, Text, case, delete, func, insert, select, update
 
 from longtake.clock import new_id
+from longtake.db import Transaction
 from longtake.db.dialects import NOW, SQLITE, Identifier, Instant, Json
 from longtake.engine.events import append_event, append_events
 from longtake.engine.queries import plain
@@ -23,11 +23,6 @@ from longtake.engine.queue_postgresql import arrays
 from longtake.engine.tables import metadata
 from longtake.plain_text import check_plain_text, clean_plain_text
 from longtake.services.conversations.store import PAGE_LIMIT, change_conversation, conversations, get_conversation
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from longtake.db import Transaction
 
 messages = Table(
     "messages",

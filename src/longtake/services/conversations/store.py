@@ -1,27 +1,20 @@
 """A user's conversations. Another user's conversation is answered as not found."""
 
-from __future__ import annotations
+from datetime import datetime
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-from sqlalchemy import Column, Integer, Table, Text, delete, func, insert, literal_column, select, tuple_, update
+from sqlalchemy import Column, Integer, Table, Text, delete, func, insert, select, text, tuple_, update
 
 from longtake.clock import new_id
+from longtake.db import Transaction
 from longtake.db.dialects import NOW, Identifier, Instant
+from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.engine.queries import plain
 from longtake.engine.tables import metadata
 from longtake.errors import NotFound
+from longtake.http.paging import Cursor
 from longtake.plain_text import check_plain_text
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from sqlalchemy import ColumnElement
-
-    from longtake.db import Transaction
-    from longtake.engine.engine import Engine
-    from longtake.http.paging import Cursor
 
 conversations = Table(
     "conversations",
@@ -73,7 +66,7 @@ def list_conversations(
 def count_unread(tx: Transaction, user_id: str) -> int:
     """Return the number of unread answers over all the user's conversations."""
     # Spelled like the condition of the partial index, so that only unread conversations are read.
-    unread: ColumnElement[bool] = literal_column("conversations.unread > 0")
+    unread = text("conversations.unread > 0")
     total = select(func.coalesce(func.sum(conversations.c.unread), 0))
     return int(tx.execute(total.where(conversations.c.user_id == user_id, unread)).scalar_one())
 

@@ -4,21 +4,15 @@ Each check is a query that both databases understand, and each row it returns is
 transfer, where known. All read whole tables in one pass: audits are rare, but must finish with millions of entries.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sqlalchemy import text
 
+from longtake.capability import CreditHolder
+from longtake.db import Transaction
 from longtake.db.dialects import SQLITE
 from longtake.services.credits.transfers import WAYS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from longtake.capability import CreditHolder
-    from longtake.db import Transaction
 
 
 @dataclass(frozen=True, slots=True)

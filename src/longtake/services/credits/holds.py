@@ -3,29 +3,22 @@
 Locks are taken in one order everywhere: holds by task, then balances by user. So no two batches deadlock.
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import orjson
 from sqlalchemy import BigInteger, Column, Table, Text, bindparam
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.clock import new_id
+from longtake.db import Transaction
 from longtake.db.dialects import NOW, POSTGRESQL, SQLITE, Identifier, Instant
 from longtake.db.prepared import Prepared
 from longtake.engine.queue_postgresql import arrays
 from longtake.engine.tables import metadata
 from longtake.errors import StateConflict
 from longtake.services.credits.transfers import HOLDS_LIMIT, Transfer, check_amount, open_balance, post
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from longtake.db import Transaction
 
 credit_holds = Table(
     "credit_holds",

@@ -1,27 +1,20 @@
 """Transfers: each is written with its two entries, the balance they change, and an event. Users can list theirs."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import BigInteger, Column, Integer, Table, Text, select
+from sqlalchemy import BigInteger, Column, Integer, Row, Table, Text, select
 from sqlalchemy.dialects import postgresql, sqlite
 
+from longtake.db import Transaction
 from longtake.db.dialects import NOW, SQLITE, Identifier, Instant
 from longtake.engine.events import TOPIC, append_events
 from longtake.engine.queries import plain
 from longtake.engine.queue_postgresql import arrays
 from longtake.engine.tables import metadata
 from longtake.services.credits.errors import InsufficientCredits, InvalidAmount, TooManyTasks
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from sqlalchemy import Row
-
-    from longtake.db import Transaction
 
 credit_transfers = Table(
     "credit_transfers",

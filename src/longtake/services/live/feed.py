@@ -9,24 +9,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
 import structlog
 
-from longtake.engine.events import TOPIC
+from longtake.clock import Clock
+from longtake.db import Database, Transaction
+from longtake.engine.events import TOPIC, Event
 from longtake.errors import LongtakeError
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
 from longtake.services.live.event_log import Cursor, LogPage, current_place, read_page
 from longtake.services.live.streams import EncodedEvent, EndReason, Subscriber, TypeFilter, encode_event
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractAsyncContextManager
-
-    from longtake.clock import Clock
-    from longtake.db import Database, Transaction
-    from longtake.engine.events import Event
-
 
 PAGE_LIMIT = 1_000
 #: The log is read this often even without a signal, because signals get lost.

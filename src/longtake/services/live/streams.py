@@ -5,24 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
-from longtake.clock import iso_timestamp
+from longtake.clock import Clock, iso_timestamp
+from longtake.db import Database, Transaction
 from longtake.db.errors import DatabaseError
-from longtake.engine.events import forgotten_until, read_events_of
+from longtake.engine.events import Event, forgotten_until, read_events_of
 from longtake.services.live.errors import TooManyStreams
 from longtake.services.live.event_log import Cursor, log_end, write_cursor
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-
-    from longtake.clock import Clock
-    from longtake.db import Database, Transaction
-    from longtake.engine.events import Event
     from longtake.services.live.feed import Feed
 
 #: Milliseconds a browser waits before it reconnects.

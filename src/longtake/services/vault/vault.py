@@ -12,26 +12,23 @@ import binascii
 import contextlib
 import hashlib
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import structlog
 from pydantic import SecretStr
 from sqlalchemy import Column, Table, Text, delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW, SQLITE, Instant
 from longtake.engine.queries import plain
 from longtake.engine.tables import metadata
 from longtake.errors import LongtakeError, NotFound
 from longtake.services.vault.errors import VaultKeyWrong
 from longtake.services.vault.root_secret import RootSecret, derive_key
+from longtake.settings import Settings
 from longtake.settings.checks import master_keys
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from longtake.db import Database, Transaction
-    from longtake.settings import Settings
 
 PURPOSE = "vault"
 NONCE_BYTES = 12

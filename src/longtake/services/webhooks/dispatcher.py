@@ -4,33 +4,27 @@ The row `webhook_cursor` says how far the log has been read. One transaction loc
 and moves it: a process that dies in between has done nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import structlog
-from sqlalchemy import BigInteger, Column, SmallInteger, Table, select, update
+from sqlalchemy import BigInteger, Column, Row, Select, SmallInteger, Table, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.clock import iso_timestamp, new_id
+from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW, SQLITE
+from longtake.engine.engine import Engine
 from longtake.engine.events import TOPIC, Event, is_held_up, read_events
 from longtake.engine.jobs import JobRequest
 from longtake.engine.tables import metadata
 from longtake.errors import LongtakeError
 from longtake.services.webhooks.endpoints import families_of, wants, webhook_deliveries, webhook_endpoints
-
-if TYPE_CHECKING:
-    from sqlalchemy import Row, Select
-
-    from longtake.db import Database, Transaction
-    from longtake.engine.engine import Engine
 
 log = structlog.get_logger(__name__)
 

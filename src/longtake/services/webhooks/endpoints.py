@@ -3,15 +3,15 @@
 The tables of endpoints and deliveries are here too: an endpoint that is disabled fails its deliveries.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from datetime import datetime
+from typing import Any, Literal
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Double,
     Integer,
     Table,
@@ -24,19 +24,13 @@ from sqlalchemy import (
     update,
 )
 
+from longtake.db import Transaction
 from longtake.db.dialects import NOW, POSTGRESQL, Identifier, Instant, Json, later
+from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.engine.queries import plain
 from longtake.engine.tables import metadata
 from longtake.errors import NotFound, StateConflict
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from sqlalchemy import ColumnElement
-
-    from longtake.db import Transaction
-    from longtake.engine.engine import Engine
 
 webhook_endpoints = Table(
     "webhook_endpoints",

@@ -4,20 +4,22 @@ Delivery is at least once: when the response to an attempt is lost, the attempt 
 Only the engine retries.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import delete, or_, select, update
+from sqlalchemy import Row, delete, or_, select, update
 
+from longtake.adapters.net import HttpClient, Response
 from longtake.adapters.net.errors import AddressRefused, NetError
 from longtake.adapters.net.responses import retry_after_seconds
+from longtake.clock import Clock
+from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW, later, seconds_until
-from longtake.engine.jobs import Priority
+from longtake.engine.engine import Engine
+from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import JobKind, Settlement, Steps
 from longtake.engine.lanes import Lane
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Retry, Snooze
@@ -25,19 +27,10 @@ from longtake.engine.schedules import Schedule, database_now
 from longtake.plain_text import clean_plain_text
 from longtake.redaction import redact_text
 from longtake.services.vault.errors import VaultKeyWrong
+from longtake.services.vault.vault import Vault
 from longtake.services.webhooks.dispatcher import DELIVER
 from longtake.services.webhooks.endpoints import disable_endpoint, webhook_deliveries, webhook_endpoints
 from longtake.services.webhooks.signatures import sealed_name, signed_headers
-
-if TYPE_CHECKING:
-    from sqlalchemy import Row
-
-    from longtake.adapters.net import HttpClient, Response
-    from longtake.clock import Clock
-    from longtake.db import Database, Transaction
-    from longtake.engine.engine import Engine
-    from longtake.engine.jobs import Job
-    from longtake.services.vault.vault import Vault
 
 WEBHOOK_LANE = Lane("webhooks", max_running=64)
 MINUTE, HOUR = 60.0, 3_600.0

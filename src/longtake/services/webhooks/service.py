@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from sqlalchemy import select, update
 
-from longtake.clock import new_id
+from longtake.adapters.net import HttpClient
+from longtake.capability import Context
+from longtake.clock import Clock, new_id
+from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW
 from longtake.engine.control import cancel_of_subjects, hurry
+from longtake.engine.engine import Engine
 from longtake.engine.queries import plain
 from longtake.errors import NotFound, StateConflict
 from longtake.plain_text import check_plain_text
@@ -29,13 +33,6 @@ from longtake.services.webhooks.endpoints import (
     webhook_deliveries,
 )
 from longtake.services.webhooks.signatures import new_secret, seal_secret
-
-if TYPE_CHECKING:
-    from longtake.adapters.net import HttpClient
-    from longtake.capability import Context
-    from longtake.clock import Clock
-    from longtake.db import Database, Transaction
-    from longtake.engine.engine import Engine
 
 PAGE_LIMIT = 200
 URL_LIMIT = 2_000

@@ -1,22 +1,16 @@
 """Secrets of endpoints, and the signatures made with them, as Standard Webhooks specifies."""
 
-from __future__ import annotations
-
 import base64
 import hmac
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from sqlalchemy import select, update
 
-from longtake.services.vault.vault import wrong_key
+from longtake.db import Transaction
+from longtake.services.vault.vault import Vault, wrong_key
 from longtake.services.webhooks.endpoints import webhook_endpoints
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from longtake.db import Transaction
-    from longtake.services.vault.vault import Vault
 
 PREFIX = "whsec_"
 SECRET_BYTES = 32
