@@ -74,8 +74,7 @@ def raise_alert(tx: Transaction, severity: Severity, code: str, message: str, su
 
 def resolve_alert(tx: Transaction, code: str, subject: str = "") -> bool:
     """Resolve a live alert; return whether there was one."""
-    live = (alerts.c.code == code, alerts.c.subject == subject, alerts.c.state != "resolved")
-    return _resolve(tx, *live)
+    return _resolve(tx, alerts.c.code == code, alerts.c.subject == subject, alerts.c.state != "resolved")
 
 
 def resolve_alert_by_id(tx: Transaction, alert_id: str) -> None:

@@ -5,8 +5,6 @@ enqueues the job ``accounts.delete``. The job removes the rest in pages, because
 tokens alone, so a user who comes back starts afresh: the job touches nothing that is made after the moment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from datetime import datetime
 

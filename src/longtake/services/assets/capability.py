@@ -1,7 +1,5 @@
 """Assets: links to their files, and their removal with an account. Their routes and jobs are media's."""
 
-from __future__ import annotations
-
 from functools import cache, partial
 
 from longtake.capability import AccountRemover, Capability, Context

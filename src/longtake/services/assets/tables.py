@@ -1,7 +1,7 @@
 """The table of assets and its row type.
 
-A row holds the storage key of our copy and, for results, the provider's URL, but never a URL of our own: `links` makes
-those for each response.
+A row holds the storage key of our copy and, for results, the provider's URL, but never a URL of our own: `AssetLinks`
+makes those for each response.
 """
 
 from dataclasses import dataclass, field, fields

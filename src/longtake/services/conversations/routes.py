@@ -1,7 +1,5 @@
 """`/v1/conversations`: each user's own conversations and messages, and their part of the snapshot."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID

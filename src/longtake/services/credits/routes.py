@@ -1,7 +1,5 @@
 """`/v1/credits` and `/v1/admin`: users see their own credits, administrators grant and refund."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from datetime import datetime
 from functools import partial

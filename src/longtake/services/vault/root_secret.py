@@ -8,13 +8,10 @@ import secrets
 import stat
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from longtake.services.vault.errors import SecretFileUnusable
+from longtake.settings import Settings
 from longtake.settings.checks import LEAST_CHARACTERS
-
-if TYPE_CHECKING:
-    from longtake.settings import Settings
 
 FILE_NAME = "secret.key"
 KEY_BYTES = 32
