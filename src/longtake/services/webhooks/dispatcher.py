@@ -1,5 +1,7 @@
 """Turns the log of events into deliveries: each event once per endpoint that wants it, over all machines.
 
+Owners see their deliveries, and can have them sent again.
+
 The row `webhook_cursor` says how far the log has been read. One transaction locks it, writes deliveries and their jobs,
 and moves it: a process that dies in between has done nothing.
 """
@@ -19,16 +21,27 @@ from sqlalchemy.dialects import postgresql, sqlite
 from longtake.clock import iso_timestamp, new_id
 from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW, SQLITE
+from longtake.engine.control import cancel_of_subjects, hurry
 from longtake.engine.engine import Engine
 from longtake.engine.events import TOPIC, Event, is_held_up, read_events
 from longtake.engine.jobs import JobRequest
+from longtake.engine.queries import plain
 from longtake.engine.tables import metadata
-from longtake.errors import LongtakeError
-from longtake.services.webhooks.endpoints import families_of, wants, webhook_deliveries, webhook_endpoints
+from longtake.errors import LongtakeError, NotFound, StateConflict
+from longtake.services.webhooks.endpoints import (
+    IN_STATE,
+    families_of,
+    get_endpoint,
+    wants,
+    webhook_deliveries,
+    webhook_endpoints,
+)
 
 log = structlog.get_logger(__name__)
 
 DELIVER = "webhooks.deliver"
+TEST_TYPE = "webhook.test"
+PAGE_LIMIT = 200
 #: Events read in one transaction: each may become twenty deliveries.
 PAGE = 200
 #: The log is read this often even without a signal: signals get lost, and commits come out of order.
@@ -217,3 +230,74 @@ def _payload(event: Event) -> dict[str, Any]:
     moment = iso_timestamp(event.at, "microseconds")
     data = {**(event.data or {}), "id": event.subject, "cursor": event.place}
     return {"type": event.type, "timestamp": moment, "data": data}
+
+
+SHOWN = tuple(webhook_deliveries.c[name] for name in (
+    "id", "event", "type", "state", "attempts", "status_code", "seconds", "error", "next_at", "created_at", "ended_at",
+))  # fmt: skip
+
+
+def list_deliveries(
+    tx: Transaction, user_id: str, endpoint_id: str, state: str | None, before: str | None, limit: int
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Return a page of deliveries, newest first, and the cursor of the next page, if any."""
+    get_endpoint(tx, user_id, endpoint_id)
+    own = (webhook_deliveries.c.endpoint_id == endpoint_id, webhook_deliveries.c.user_id == user_id)
+    query = select(*SHOWN).where(*own)
+    if state is not None:
+        query = query.where(IN_STATE[state])
+    if before is not None:
+        query = query.where(webhook_deliveries.c.id < before)
+    rows = tx.execute(query.order_by(webhook_deliveries.c.id.desc()).limit(limit + 1)).all()
+    cursor = str(rows[limit - 1].id) if len(rows) > limit else None
+    return [plain(row) for row in rows[:limit]], cursor
+
+
+def get_delivery(tx: Transaction, user_id: str, endpoint_id: str, delivery_id: str) -> dict[str, Any]:
+    """Return one delivery with its payload."""
+    get_endpoint(tx, user_id, endpoint_id)
+    query = select(*SHOWN, webhook_deliveries.c.payload).where(*_own(user_id, endpoint_id, delivery_id))
+    row = tx.execute(query).first()
+    if row is None:
+        raise NotFound(f"There is no delivery {delivery_id}.", hint="GET /v1/webhooks/{id}/deliveries lists them.")
+    return plain(row) | {"payload": orjson.loads(row.payload)}
+
+
+def send_test(tx: Transaction, engine: Engine, user_id: str, endpoint_id: str, moment: str) -> dict[str, Any]:
+    """Send a `webhook.test`. It is attempted once, and its result does not affect the endpoint."""
+    _require_enabled(tx, user_id, endpoint_id)
+    payload = {"type": TEST_TYPE, "timestamp": moment, "data": {"id": endpoint_id, "cursor": None}}
+    values = delivery_values(endpoint_id, user_id, TEST_TYPE, payload, None)
+    write_deliveries(tx, engine, [values])
+    return get_delivery(tx, user_id, endpoint_id, values["id"])
+
+
+def redeliver(tx: Transaction, engine: Engine, user_id: str, endpoint_id: str, delivery_id: str) -> dict[str, Any]:
+    """Try again now, under the same id. A delivery that has ended gets all its attempts again."""
+    get_delivery(tx, user_id, endpoint_id, delivery_id)
+    _require_enabled(tx, user_id, endpoint_id)
+    own = _own(user_id, endpoint_id, delivery_id)
+    again = {"state": "pending", "next_at": NOW, "ended_at": None}
+    ended = update(webhook_deliveries).where(*own, webhook_deliveries.c.state != "pending").values(**again)
+    if tx.execute(ended).rowcount:
+        # A delivery that failed with its endpoint may still have its old job, hours away and with few attempts left.
+        # What ends that job at this moment changes no delivery that has ended.
+        cancel_of_subjects(tx, [delivery_id], [DELIVER], "delivered again by hand")
+        enqueue_deliveries(tx, engine, [delivery_id])
+    elif hurry(tx, DELIVER, [delivery_id]):
+        tx.execute(update(webhook_deliveries).where(*own).values(next_at=NOW))
+    else:
+        raise StateConflict(f"The delivery {delivery_id} is already being attempted.", hint="Try again in a moment.")
+    return get_delivery(tx, user_id, endpoint_id, delivery_id)
+
+
+def _require_enabled(tx: Transaction, user_id: str, endpoint_id: str) -> None:
+    if not get_endpoint(tx, user_id, endpoint_id)["enabled"]:
+        raise StateConflict(
+            f"The webhook {endpoint_id} is disabled.", hint='PATCH it with {"enabled": true}, then try again.'
+        )
+
+
+def _own(user_id: str, endpoint_id: str, delivery_id: str) -> tuple[Any, Any, Any]:
+    one = webhook_deliveries.c
+    return one.id == delivery_id, one.endpoint_id == endpoint_id, one.user_id == user_id

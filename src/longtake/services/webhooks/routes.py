@@ -1,37 +1,43 @@
-"""`/v1/webhooks`: a user's webhooks and their deliveries."""
+"""`/v1/webhooks`: a user's webhooks and their deliveries.
+
+Addresses are checked and secrets made before the transaction.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from fastapi import APIRouter, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from longtake.adapters.net import HttpClient
 from longtake.capability import Context
-from longtake.clock import iso_timestamp
+from longtake.clock import Clock, iso_timestamp, new_id
+from longtake.db import Database
 from longtake.engine.engine import Engine
 from longtake.engine.event_types import check_pattern, patterns_of
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
+from longtake.plain_text import check_plain_text
 from longtake.services.accounts.current_caller import GENERATE, READ, Caller, CurrentCaller
+from longtake.services.vault.vault import Vault
+from longtake.services.webhooks.dispatcher import PAGE_LIMIT, get_delivery, list_deliveries, redeliver, send_test
 from longtake.services.webhooks.endpoints import (
     MOST_PATTERNS,
+    change_endpoint,
+    create_endpoint,
     delete_endpoint,
     delivered,
     get_endpoint,
     list_endpoints,
+    rotate_secret,
 )
-from longtake.services.webhooks.service import (
-    DESCRIPTION_LIMIT,
-    PAGE_LIMIT,
-    URL_LIMIT,
-    Webhooks,
-    get_delivery,
-    list_deliveries,
-    redeliver,
-    send_test,
-)
+from longtake.services.webhooks.signatures import new_secret, seal_secret
+
+URL_LIMIT = 2_000
+DESCRIPTION_LIMIT = 200
 
 Url = Annotated[str, Field(min_length=1, max_length=URL_LIMIT, description="Where events are sent: https or http.")]
 Description = Annotated[str, Field(max_length=DESCRIPTION_LIMIT, description="A note for yourself.")]
@@ -147,6 +153,45 @@ OfState = Annotated[State | None, Query(description="Only those in this state.")
 
 FOUND = (*CALLER, "REQUEST_INVALID", "NOT_FOUND")
 WRITTEN = (*CALLER, *BODY, "TEXT_INVALID", "ADDRESS_REFUSED")
+
+
+@dataclass(frozen=True, slots=True)
+class Webhooks:
+    """Creates and changes webhooks, and sends their deliveries again."""
+
+    database: Database
+    engine: Engine
+    client: HttpClient
+    vault: Vault
+    clock: Clock
+
+    @classmethod
+    def of(cls, context: Context, engine: Engine) -> Self:
+        return cls(context.database, engine, context.http, context.get(Vault), context.clock)
+
+    async def create(self, user_id: str, url: str, description: str, events: Sequence[str]) -> dict[str, Any]:
+        """Create a webhook; return it with its secret."""
+        self._check({"url": url, "description": description})
+        endpoint_id, secret = new_id(), new_secret()
+        given = (endpoint_id, url, description, events, seal_secret(self.vault, endpoint_id, secret))
+        return await self.database.run(create_endpoint, user_id, *given) | {"secret": secret}
+
+    async def change(self, user_id: str, endpoint_id: str, changes: dict[str, Any]) -> dict[str, Any]:
+        self._check(changes)
+        return await self.database.run(change_endpoint, user_id, endpoint_id, changes)
+
+    async def rotate(self, user_id: str, endpoint_id: str) -> dict[str, Any]:
+        """Replace the secret of a webhook; return the webhook with the new one."""
+        secret = new_secret()
+        sealed = seal_secret(self.vault, endpoint_id, secret)
+        return await self.database.run(rotate_secret, user_id, endpoint_id, sealed) | {"secret": secret}
+
+    def _check(self, texts: dict[str, Any]) -> None:
+        if "description" in texts:
+            check_plain_text("description", texts["description"], most=DESCRIPTION_LIMIT)
+        if "url" in texts:
+            check_plain_text("url", texts["url"], most=URL_LIMIT, least=1)
+            self.client.check_url(texts["url"])
 
 
 def routers(context: Context, engine: Engine) -> list[APIRouter]:
