@@ -78,7 +78,6 @@ class Asset:
     mirror_state: str
     mirror_attempts: int
     mirror_error: str | None
-    mirror_tried_at: datetime | None
     mirrored_at: datetime | None
     key: str | None
     content_type: str | None

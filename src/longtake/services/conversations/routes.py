@@ -128,6 +128,9 @@ class NewMessage(BaseModel):
     text: Text
 
 
+FOUND = (*CALLER, "REQUEST_INVALID", "NOT_FOUND")
+WRITTEN = (*CALLER, *BODY, "TEXT_INVALID")
+
 Limit = Annotated[int, Query(ge=1, le=PAGE_LIMIT, description="How many at most.")]
 OlderMessages = Annotated[UUID | None, Query(description="Only messages older than this one.")]
 OlderConversations = Annotated[str | None, Query(max_length=100, description="`next` of the page before.")]
@@ -158,22 +161,14 @@ def _add_reading(router: APIRouter, database: Database) -> None:
         views = [ConversationView.model_validate(row) for row in rows]
         return ConversationList(conversations=views, next=None if following is None else write_cursor(following))
 
-    @router.get(
-        "/{conversation_id}", summary="One conversation", responses=problems(*CALLER, "REQUEST_INVALID", "NOT_FOUND")
-    )
+    @router.get("/{conversation_id}", summary="One conversation", responses=problems(*FOUND))
     async def show(conversation_id: UUID, caller: CurrentCaller) -> ConversationView:
         """Return one of your conversations. Scope `read`."""
         caller.require("read")
-        user = caller.user_id
-        return ConversationView.model_validate(
-            await database.read(get_conversation, user, str(conversation_id), as_user=user)
-        )
+        row = await database.read(get_conversation, caller.user_id, str(conversation_id), as_user=caller.user_id)
+        return ConversationView.model_validate(row)
 
-    @router.get(
-        "/{conversation_id}/messages",
-        summary="Messages of a conversation",
-        responses=problems(*CALLER, "REQUEST_INVALID", "NOT_FOUND"),
-    )
+    @router.get("/{conversation_id}/messages", summary="Messages of a conversation", responses=problems(*FOUND))
     async def show_messages(
         conversation_id: UUID, caller: CurrentCaller, before: OlderMessages = None, limit: Limit = 50
     ) -> MessageList:
@@ -185,44 +180,32 @@ def _add_reading(router: APIRouter, database: Database) -> None:
 
 
 def _add_changing(router: APIRouter, database: Database) -> None:
-    @router.post(
-        "", status_code=201, summary="Begin a conversation", responses=problems(*CALLER, *BODY, "TEXT_INVALID")
-    )
+    @router.post("", status_code=201, summary="Begin a conversation", responses=problems(*WRITTEN))
     async def begin(order: NewConversation, caller: CurrentCaller) -> ConversationView:
         """Create an empty conversation. Scope `generate`."""
         caller.require("generate")
         return ConversationView.model_validate(await database.run(create_conversation, caller.user_id, order.title))
 
-    @router.patch(
-        "/{conversation_id}",
-        summary="Rename a conversation",
-        responses=problems(*CALLER, *BODY, "TEXT_INVALID", "NOT_FOUND"),
-    )
+    @router.patch("/{conversation_id}", summary="Rename a conversation", responses=problems(*WRITTEN, "NOT_FOUND"))
     async def rename(conversation_id: UUID, order: NewTitle, caller: CurrentCaller) -> ConversationView:
         """Change the title of a conversation. Scope `generate`."""
         caller.require("generate")
-        return ConversationView.model_validate(
-            await database.run(rename_conversation, caller.user_id, str(conversation_id), order.title)
-        )
+        row = await database.run(rename_conversation, caller.user_id, str(conversation_id), order.title)
+        return ConversationView.model_validate(row)
 
     @router.post(
         "/{conversation_id}/messages",
         status_code=201,
         summary="Say something",
-        responses=problems(*CALLER, *BODY, "TEXT_INVALID", "NOT_FOUND"),
+        responses=problems(*WRITTEN, "NOT_FOUND"),
     )
     async def say(conversation_id: UUID, order: NewMessage, caller: CurrentCaller) -> MessageView:
         """Add a message. It starts no task. Scope `generate`."""
         caller.require("generate")
-        return MessageView.model_validate(
-            await database.run(add_message, caller.user_id, str(conversation_id), order.text)
-        )
+        row = await database.run(add_message, caller.user_id, str(conversation_id), order.text)
+        return MessageView.model_validate(row)
 
-    @router.post(
-        "/{conversation_id}/read",
-        summary="Mark a conversation as read",
-        responses=problems(*CALLER, "REQUEST_INVALID", "NOT_FOUND"),
-    )
+    @router.post("/{conversation_id}/read", summary="Mark a conversation as read", responses=problems(*FOUND))
     async def read(conversation_id: UUID, caller: CurrentCaller) -> ConversationView:
         """Mark all messages as read. Scope `generate`."""
         caller.require("generate")

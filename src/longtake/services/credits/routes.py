@@ -123,12 +123,7 @@ def routers(context: Context, _engine: Engine) -> list[APIRouter]:
 def build_routes(database: Database) -> APIRouter:
     """Return the routes of credits."""
     router = APIRouter(prefix="/v1", tags=["credits"], route_class=StrictRoute)
-    _add_reading(router, database)
-    _add_changing(router, database)
-    return router
 
-
-def _add_reading(router: APIRouter, database: Database) -> None:
     @router.get("/credits", summary="My balance", responses=problems(*CALLER))
     async def show_balance(caller: CurrentCaller) -> BalanceView:
         """Return the credits that can be spent, and those that running tasks hold. Scope `read`."""
@@ -148,8 +143,6 @@ def _add_reading(router: APIRouter, database: Database) -> None:
         page = await database.read(history, caller.user_id, cursor, limit, as_user=caller.user_id)
         return HistoryView(transfers=[TransferView.model_validate(one) for one in page.transfers], next=page.next)
 
-
-def _add_changing(router: APIRouter, database: Database) -> None:
     @router.post(
         "/admin/credits/grant",
         summary="Grant credits",
@@ -173,6 +166,8 @@ def _add_changing(router: APIRouter, database: Database) -> None:
         caller.require("admin")
         made = await database.run(partial(refund, task_id=str(task_id), made_by=caller.user_id, reason=order.reason))
         return Receipt.model_validate({"transfer_id": made.id, **asdict(made)})
+
+    return router
 
 
 class CreditSnapshot(BaseModel):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
 import structlog
@@ -20,7 +20,7 @@ from longtake.engine.events import TOPIC, Event
 from longtake.errors import LongtakeError
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
 from longtake.services.live.event_log import Cursor, LogPage, current_place, read_page
-from longtake.services.live.streams import EncodedEvent, EndReason, Subscriber, TypeFilter, encode_event
+from longtake.services.live.streams import EncodedEvent, EndReason, Subscriber, encode_event
 
 PAGE_LIMIT = 1_000
 #: The log is read this often even without a signal, because signals get lost.
@@ -69,10 +69,10 @@ class Feed:
         """Return the cursor up to which every subscriber has its events."""
         return self._place or (0, 0)
 
-    async def join(self, user_id: str, type_filter: TypeFilter, start: Cursor | None = None) -> Subscriber:
+    async def join(self, user_id: str, types: Sequence[str], start: Cursor | None = None) -> Subscriber:
         """Return a new subscriber, with the events it missed if all of them are still in memory."""
         place = await self._ensure_started()
-        subscriber = Subscriber(user_id, place, type_filter, start)
+        subscriber = Subscriber(user_id, place, types, start)
         if subscriber.start <= place:
             subscriber.missed = self._buffer.events_of(user_id, subscriber.start)
         first = user_id not in self._subscribers

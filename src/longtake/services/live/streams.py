@@ -15,6 +15,7 @@ import orjson
 from longtake.clock import Clock, iso_timestamp
 from longtake.db import Database, Transaction
 from longtake.db.errors import DatabaseError
+from longtake.engine.event_types import selects
 from longtake.engine.events import Event, forgotten_until, read_events_of
 from longtake.services.live.errors import TooManyStreams
 from longtake.services.live.event_log import Cursor, log_end, write_cursor
@@ -80,32 +81,20 @@ def last_frame(reason: EndReason) -> bytes:
     return b'event: %b\ndata: {"reason":"%b"}\n\n' % (name, reason.encode())
 
 
-class TypeFilter:
-    """Selects event types: `task.*` matches all that begin so; no pattern at all matches every type."""
-
-    def __init__(self, patterns: Sequence[str] = ()) -> None:
-        self._all = not patterns or "*" in patterns
-        self._names = frozenset(one for one in patterns if not one.endswith("*"))
-        self._beginnings = tuple(one[:-1] for one in patterns if one.endswith("*"))
-
-    def matches(self, kind: str) -> bool:
-        return self._all or kind in self._names or kind.startswith(self._beginnings)
-
-
 class Subscriber:
     """A bounded queue between the feed and one connection: every selected event after `since`.
 
     One that is too slow is ended and can resume from its cursor.
     """
 
-    def __init__(self, user_id: str, since: Cursor, type_filter: TypeFilter, start: Cursor | None = None) -> None:
+    def __init__(self, user_id: str, since: Cursor, types: Sequence[str], start: Cursor | None = None) -> None:
         self.user_id = user_id
         #: Where the feed was when this subscriber joined; earlier events are read from the log.
         self.since = since
         self.start = since if start is None else start
         #: The events between `start` and `since` if they are in memory; else they are in the log.
         self.missed: list[EncodedEvent] | None = None
-        self.type_filter = type_filter
+        self.types = types
         self.ended: EndReason | None = None
         #: Aborts a connection that does not even accept the last frame.
         self.hang_up: Callable[[], None] = lambda: None
@@ -116,7 +105,7 @@ class Subscriber:
 
     def put(self, event: EncodedEvent) -> None:
         """Queue an event, unless the subscriber has it already or does not select it."""
-        if self.ended is not None or event.cursor <= self.start or not self.type_filter.matches(event.type):
+        if self.ended is not None or event.cursor <= self.start or not selects(self.types, event.type):
             return
         self._frames.append(event.frame)
         self._bytes += len(event.frame)
@@ -180,7 +169,7 @@ class Streams:
         self._open: Counter[str] = Counter()
 
     async def open(
-        self, user_id: str, start: Cursor | None, type_filter: TypeFilter, still_valid: Callable[[], Awaitable[bool]]
+        self, user_id: str, start: Cursor | None, types: Sequence[str], still_valid: Callable[[], Awaitable[bool]]
     ) -> Stream:
         """Return a stream from a cursor, or from now; raises TooManyStreams. The caller must close it."""
         limits = self.limits
@@ -192,7 +181,7 @@ class Streams:
             raise TooManyStreams(message, hint=hint, retry_after=RETRY_AFTER_SECONDS, limit=limits.in_all)
         self._open[user_id] += 1
         try:
-            return Stream(self, await self.feed.join(user_id, type_filter, start), still_valid)
+            return Stream(self, await self.feed.join(user_id, types, start), still_valid)
         except BaseException:
             self._count_down(user_id)
             raise
@@ -242,7 +231,7 @@ class Stream:
             if page is None:
                 subscriber.end(EndReason.EVENTS_FORGOTTEN)
                 return
-            if frames := b"".join(event.frame for event in page if subscriber.type_filter.matches(event.type)):
+            if frames := b"".join(event.frame for event in page if selects(subscriber.types, event.type)):
                 yield frames
             more = len(page) == PAGE
             after = page[-1].cursor if page else after

@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import cached_property
 from typing import Any
 
 import structlog
@@ -89,7 +90,6 @@ class Vault:
 
     def __init__(self, keys: Callable[[], list[bytes]]) -> None:
         self._load = keys
-        self._loaded: list[SealingKey] = []
 
     @classmethod
     def of(cls, settings: Settings, root: RootSecret) -> Vault:
@@ -107,7 +107,7 @@ class Vault:
         """Store a secret under its name, replacing any there."""
         # With a wrong key, this would overwrite secrets that the right key could still open.
         self.check(tx)
-        key = self._keys()[0]
+        key = self._keys[0]
         first = (sqlite if tx.dialect == SQLITE else postgresql).insert(secrets)
         again = {"key_id": first.excluded.key_id, "sealed": first.excluded.sealed, "changed_at": NOW}
         values = {"name": name, "key_id": key.id, "sealed": key.seal(name, value), "created_at": NOW, "changed_at": NOW}
@@ -139,7 +139,7 @@ class Vault:
 
     def rotate(self, tx: Transaction) -> list[str]:
         """Seal everything with the first key; return the names it changed. All or nothing."""
-        key = self._keys()[0]
+        key = self._keys[0]
         rows = tx.execute(select(secrets).where(secrets.c.key_id != key.id).order_by(secrets.c.name)).all()
         opened = {row.name: self.open(row.name, row.sealed) for row in rows}
         if wrong := [name for name, value in opened.items() if value is None]:
@@ -156,21 +156,20 @@ class Vault:
 
     def seal(self, name: str, value: str) -> str:
         """Return a secret sealed with the first key, for a row in another table. It opens only under the same name."""
-        return self._keys()[0].seal(name, value)
+        return self._keys[0].seal(name, value)
 
     def open(self, name: str, sealed: str) -> str | None:
         """Return the value sealed under this name; None when no key opens it."""
         # There are few keys, so each is tried. The key id in the row is for people and for rotation.
-        return next((value for key in self._keys() if (value := key.open(name, sealed)) is not None), None)
+        return next((value for key in self._keys if (value := key.open(name, sealed)) is not None), None)
 
     def is_current(self, name: str, sealed: str) -> bool:
         """Return whether the first key sealed this, so that older keys are not needed for it."""
-        return self._keys()[0].open(name, sealed) is not None
+        return self._keys[0].open(name, sealed) is not None
 
+    @cached_property
     def _keys(self) -> list[SealingKey]:
-        if not self._loaded:
-            self._loaded = [SealingKey(key) for key in self._load()]
-        return self._loaded
+        return [SealingKey(key) for key in self._load()]
 
 
 def wrong_key(names: list[str]) -> VaultKeyWrong:

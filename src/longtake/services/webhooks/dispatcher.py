@@ -23,6 +23,7 @@ from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW, SQLITE
 from longtake.engine.control import cancel_of_subjects, hurry
 from longtake.engine.engine import Engine
+from longtake.engine.event_types import selects
 from longtake.engine.events import TOPIC, Event, is_held_up, read_events
 from longtake.engine.jobs import JobRequest
 from longtake.engine.queries import plain
@@ -32,7 +33,6 @@ from longtake.services.webhooks.endpoints import (
     IN_STATE,
     families_of,
     get_endpoint,
-    wants,
     webhook_deliveries,
     webhook_endpoints,
 )
@@ -59,6 +59,7 @@ webhook_cursor = Table(
     Column("transaction_id", BigInteger, nullable=False),
     Column("sequence", BigInteger, nullable=False),
 )
+CURSOR = select(webhook_cursor.c.transaction_id, webhook_cursor.c.sequence)
 
 Place = tuple[int, int]
 
@@ -103,7 +104,7 @@ class Dispatcher:
 
 def has_news(tx: Transaction) -> bool:
     """Return whether there are events for some endpoint. Called often; it writes nothing."""
-    start = _start(tx, select(webhook_cursor.c.transaction_id, webhook_cursor.c.sequence))
+    start = _start(tx, CURSOR)
     return start is not None and bool(read_events(tx, start, 1))
 
 
@@ -115,8 +116,7 @@ def is_stalled(tx: Transaction) -> bool:
 
 def dispatch(tx: Transaction, engine: Engine, families: Collection[str], page: int = PAGE) -> bool:
     """Turn the next page of events of these families into deliveries and jobs; return whether there may be more."""
-    cursor = select(webhook_cursor.c.transaction_id, webhook_cursor.c.sequence)
-    start = _start(tx, cursor.with_for_update(skip_locked=True))
+    start = _start(tx, CURSOR.with_for_update(skip_locked=True))
     events = [] if start is None else read_events(tx, start, page)
     if not events:
         return False
@@ -190,7 +190,7 @@ def _write(tx: Transaction, engine: Engine, events: Sequence[Event]) -> None:
         delivery_values(endpoint.id, endpoint.user_id, event.type, _payload(event), event.place)
         for event in events
         for endpoint in endpoints[str(event.user_id)]
-        if _is_news(event, endpoint, end) and wants(endpoint.events, event.type)
+        if _is_news(event, endpoint, end) and selects(endpoint.events, event.type)
     ]
     write_deliveries(tx, engine, values)
 

@@ -210,8 +210,3 @@ def delivered(types: Sequence[str]) -> list[str]:
 def families_of(types: Sequence[str]) -> frozenset[str]:
     """Return the families of types that are sent."""
     return frozenset(one.partition(".")[0] for one in delivered(types))
-
-
-def wants(patterns: Sequence[str], kind: str) -> bool:
-    """Return whether an endpoint with these patterns gets events of this type; without patterns it gets all."""
-    return not patterns or kind in patterns or f"{kind.partition('.')[0]}.*" in patterns

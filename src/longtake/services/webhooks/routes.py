@@ -6,7 +6,7 @@ Addresses are checked and secrets made before the transaction.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Query
@@ -165,10 +165,6 @@ class Webhooks:
     vault: Vault
     clock: Clock
 
-    @classmethod
-    def of(cls, context: Context, engine: Engine) -> Self:
-        return cls(context.database, engine, context.http, context.get(Vault), context.clock)
-
     async def create(self, user_id: str, url: str, description: str, events: Sequence[str]) -> dict[str, Any]:
         """Create a webhook; return it with its secret."""
         self._check({"url": url, "description": description})
@@ -196,7 +192,8 @@ class Webhooks:
 
 def routers(context: Context, engine: Engine) -> list[APIRouter]:
     """Return the routes of this process."""
-    return [build_routes(Webhooks.of(context, engine), context.event_types)]
+    webhooks = Webhooks(context.database, engine, context.http, context.get(Vault), context.clock)
+    return [build_routes(webhooks, context.event_types)]
 
 
 def build_routes(webhooks: Webhooks, types: Sequence[str]) -> APIRouter:
@@ -204,7 +201,6 @@ def build_routes(webhooks: Webhooks, types: Sequence[str]) -> APIRouter:
     router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"], route_class=StrictRoute)
     _add_reading(router, webhooks)
     _add_changing(router, webhooks, patterns_of(delivered(types)))
-    _add_secrets(router, webhooks)
     _add_deliveries(router, webhooks)
     return router
 
@@ -229,9 +225,8 @@ def _add_reading(router: APIRouter, webhooks: Webhooks) -> None:
         """Return a webhook of yours. Scope `read`."""
         caller.require(READ)
         user = caller.user_id
-        return WebhookView.model_validate(
-            await webhooks.database.read(get_endpoint, user, str(webhook_id), as_user=user)
-        )
+        row = await webhooks.database.read(get_endpoint, user, str(webhook_id), as_user=user)
+        return WebhookView.model_validate(row)
 
 
 def _add_changing(router: APIRouter, webhooks: Webhooks, known: Sequence[str]) -> None:
@@ -295,8 +290,6 @@ def _add_changing(router: APIRouter, webhooks: Webhooks, known: Sequence[str]) -
         caller.require(GENERATE)
         await webhooks.database.run(delete_endpoint, caller.user_id, str(webhook_id))
 
-
-def _add_secrets(router: APIRouter, webhooks: Webhooks) -> None:
     @router.post("/{webhook_id}/rotate", summary="Change a webhook's secret", responses=problems(*FOUND))
     async def rotate(webhook_id: UUID, caller: CurrentCaller) -> WebhookWithSecret:
         """Return a new secret. For 24 hours, requests are signed with the previous one as well.
