@@ -73,7 +73,7 @@ class Service:
         await self.engine.start()
         listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        self.links._public_url = self.url
+        self.links.public_url = self.url
         media = Media(
             self.database,
             self.engine,

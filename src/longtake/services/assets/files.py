@@ -45,6 +45,7 @@ class Addresses:
     preview_url: str | None = None
 
 
+@dataclass(eq=False, slots=True)
 class AssetLinks:
     """Makes links to our copy if there is one, else to the provider's URL while it works.
 
@@ -52,19 +53,11 @@ class AssetLinks:
     with ``secret``. A link gives access to that one file until it expires, and to nothing else.
     """
 
-    def __init__(
-        self,
-        storage: Storage,
-        secret: Callable[[], bytes],
-        public_url: str,
-        clock: Clock,
-        needs_key: Callable[[str], bool] = lambda _url: False,
-    ) -> None:
-        self._storage = storage
-        self._secret = secret
-        self._public_url = public_url.rstrip("/")
-        self._clock = clock
-        self._needs_key = needs_key
+    storage: Storage
+    secret: Callable[[], bytes]
+    public_url: str
+    clock: Clock
+    needs_key: Callable[[str], bool] = lambda _url: False
 
     async def addresses(self, asset: Asset, seconds: float = LINK_SECONDS) -> Addresses:
         return Addresses(
@@ -96,32 +89,32 @@ class AssetLinks:
         """Return the provider's URL while it works. Only http and https URLs are passed on."""
         if asset.source_url is None or not _is_web_url(asset.source_url):
             return None
-        if self._needs_key(asset.source_url):
+        if self.needs_key(asset.source_url):
             # Only we can open it; users wait for our copy.
             return None
         expires = asset.source_expires_at
-        return asset.source_url if expires is None or expires > self._clock.now() else None
+        return asset.source_url if expires is None or expires > self.clock.now() else None
 
     def verify(self, asset_id: str, variant: Variant, expires: str, signature: str) -> None:
         """Raise LinkInvalid unless we made the link for this file of this asset, and it has not expired."""
         expected = self._sign(asset_id, variant, expires).encode()
         if not hmac.compare_digest(expected, signature.encode(errors="replace")):
             raise LinkInvalid("This link is not valid.")
-        if int(expires) <= self._clock.now().timestamp():
+        if int(expires) <= self.clock.now().timestamp():
             raise LinkInvalid("This link has expired.")
 
     async def _address(self, asset_id: str, variant: Variant, key: str, seconds: float) -> str:
-        signed = await self._storage.signed_url(key, seconds)
+        signed = await self.storage.signed_url(key, seconds)
         return self._own(asset_id, variant, seconds) if signed is None else signed
 
     def _own(self, asset_id: str, variant: Variant, seconds: float) -> str:
-        expires = str(math.ceil(self._clock.now().timestamp() + seconds))
+        expires = str(math.ceil(self.clock.now().timestamp() + seconds))
         query = urlencode({"expires": expires, "signature": self._sign(asset_id, variant, expires)})
-        return f"{self._public_url}/v1/assets/{asset_id}/{variant}?{query}"
+        return f"{self.public_url.rstrip('/')}/v1/assets/{asset_id}/{variant}?{query}"
 
     def _sign(self, asset_id: str, variant: Variant, expires: str) -> str:
         message = f"asset\n{variant}\n{asset_id}\n{expires}".encode(errors="replace")
-        digest = hmac.new(self._secret(), message, hashlib.sha256).digest()
+        digest = hmac.new(self.secret(), message, hashlib.sha256).digest()
         return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 

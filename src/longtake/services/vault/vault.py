@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -177,35 +178,29 @@ def wrong_key(names: list[str]) -> VaultKeyWrong:
     return VaultKeyWrong(f"These stored secrets cannot be opened with this key: {', '.join(names)}.", secrets=names)
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class KeySource:
     """Returns keys from memory at once; `kept_fresh` reads the vault every few seconds."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        vault: Vault,
-        database: Database,
-        on_change: Callable[[], Awaitable[object]] | None = None,
-    ) -> None:
-        self._settings = settings
-        self._vault = vault
-        self._database = database
-        self._on_change = on_change
-        self._stored: dict[str, str] = {}
-        self._unreadable: frozenset[str] = frozenset()
+    settings: Settings
+    vault: Vault
+    database: Database
+    on_change: Callable[[], Awaitable[object]] | None = None
+    _stored: dict[str, str] = field(default_factory=dict, init=False)
+    _unreadable: frozenset[str] = field(default=frozenset(), init=False)
 
     def __call__(self, name: str) -> str:
         """Return the key, or an empty string."""
-        configured = getattr(self._settings, name, None)
+        configured = getattr(self.settings, name, None)
         value = configured.get_secret_value() if isinstance(configured, SecretStr) else ""
         return value or self._stored.get(name, "")
 
     async def refresh(self) -> None:
         """Read the vault now. A secret that cannot be opened does not affect the others."""
-        found = await self._database.read(self._vault.get_all)
+        found = await self.database.read(self.vault.get_all)
         before, self._stored = self._stored, {name: value for name, value in found.items() if value is not None}
-        if self._on_change is not None and self._stored != before:
-            await self._on_change()
+        if self.on_change is not None and self._stored != before:
+            await self.on_change()
         unreadable = frozenset(found) - frozenset(self._stored)
         if unreadable - self._unreadable:
             log.error("stored secrets cannot be opened with this key", action="vault", names=sorted(unreadable))
