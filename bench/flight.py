@@ -96,7 +96,7 @@ def write_tasks(tx: "Transaction", engine: "Engine", remote_ids: list[str], dela
     from longtake.clock import new_id
     from longtake.db.dialects import NOW
     from longtake.engine.jobs import JobRequest
-    from longtake.services.credits.tables import credit_holds
+    from longtake.services.credits.holds import credit_holds
     from longtake.services.credits.transfers import Transfer, post
 
     rows = [task_row(remote, start + number) for number, remote in enumerate(remote_ids)]

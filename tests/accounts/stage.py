@@ -54,9 +54,8 @@ def signed(
 
 def authenticator(engine: Engine, clock: Clock | None = None, per_minute: int = 6_000) -> Authenticator:
     clock = clock or SystemClock()
-    return Authenticator(
-        engine.database, Tokens(SharedSecret(SECRET), ExpectedClaims(), clock), RateLimits(per_minute, clock)
-    )
+    tokens = Tokens(SharedSecret(SECRET), ExpectedClaims(), clock)
+    return Authenticator(engine.database, tokens, RateLimits(per_minute, clock), RateLimits(6_000, clock))
 
 
 def serving(engine: Engine, accounts: Authenticator | None = None, vault: Vault | None = None) -> Serving:

@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import json
 import threading
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from joserfc.jwk import ECKey, OctKey, RSAKey
 
 from longtake.services.accounts.errors import Unauthorized
 from longtake.services.accounts.own_tokens import ExpectedClaims
-from longtake.services.accounts.tokens import PublishedKeys, SharedSecret, Tokens, from_file
+from longtake.services.accounts.tokens import PublishedKeys, SharedSecret, Tokens, read_key_file
 from tests.accounts.stage import SECRET, claims, signed
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def key_set(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def published(key_set: Path, clock: StoppedClock) -> Tokens:
-    return Tokens(PublishedKeys(from_file(key_set), clock), ExpectedClaims(), clock)
+    return Tokens(PublishedKeys(partial(read_key_file, key_set), clock), ExpectedClaims(), clock)
 
 
 async def assert_refused(tokens: Tokens, token: str) -> None:
@@ -104,7 +105,7 @@ async def test_a_shared_secret_in_a_key_set_is_ignored(tmp_path: Path, clock: St
     secret = OctKey.generate_key(256, {"kid": "oct-1"})
     file = tmp_path / "mixed.json"
     file.write_text(json.dumps({"keys": [secret.as_dict(private=True), RSA.as_dict(private=False)]}))
-    tokens = Tokens(PublishedKeys(from_file(file), clock), ExpectedClaims(), clock)
+    tokens = Tokens(PublishedKeys(partial(read_key_file, file), clock), ExpectedClaims(), clock)
     await assert_refused(tokens, signed(claims(clock), secret, "HS256", {"kid": "oct-1"}))
     assert (await tokens.caller(signed(claims(clock), RSA, "RS256", {"kid": "rsa-1"}))).user_id == "alice"
 

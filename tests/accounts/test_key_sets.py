@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +15,7 @@ from longtake.adapters.net import HttpClient
 from longtake.adapters.net.errors import ConnectFailed, NetError
 from longtake.services.accounts.errors import KeySetUnavailable, Unauthorized
 from longtake.services.accounts.own_tokens import ExpectedClaims
-from longtake.services.accounts.tokens import PublishedKeys, Tokens, from_address, from_file, read_key_set
+from longtake.services.accounts.tokens import PublishedKeys, Tokens, fetch_key_set, read_key_file, read_key_set
 from tests.accounts.stage import claims, signed
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def test_a_private_part_that_was_published_is_not_taken_in() -> None:
 
 async def test_a_file_that_is_not_there_is_named(tmp_path: Path, clock: StoppedClock) -> None:
     with pytest.raises(KeySetUnavailable, match=r"missing\.json"):
-        await PublishedKeys(from_file(tmp_path / "missing.json"), clock).load()
+        await PublishedKeys(partial(read_key_file, tmp_path / "missing.json"), clock).load()
 
 
 class Published:
@@ -193,7 +194,8 @@ async def published() -> AsyncIterator[Published]:
 async def test_keys_come_from_a_real_server(published: Published, clock: StoppedClock) -> None:
     client = HttpClient(allowed_addresses=["127.0.0.1/32"])
     try:
-        tokens = Tokens(PublishedKeys(from_address(client, published.address), clock), ExpectedClaims(), clock)
+        keys = PublishedKeys(partial(fetch_key_set, client, published.address), clock)
+        tokens = Tokens(keys, ExpectedClaims(), clock)
         good = signed(claims(clock), FIRST, "ES256", {"kid": "first"})
         assert (await tokens.caller(good)).user_id == "alice"
         new = signed(claims(clock), SECOND, "ES256", {"kid": "second"})
@@ -213,6 +215,6 @@ async def test_the_guard_of_addresses_holds_for_key_sets_too(published: Publishe
     client = HttpClient()
     try:
         with pytest.raises(NetError):
-            await PublishedKeys(from_address(client, published.address), clock).load()
+            await PublishedKeys(partial(fetch_key_set, client, published.address), clock).load()
     finally:
         await client.close()

@@ -75,8 +75,11 @@ def test_the_wall_clock_does_not_matter(clock: StoppedClock) -> None:
     assert admitted(limits, "alice", 10) == 0
 
 
-def test_only_so_many_users_are_remembered_and_the_busy_ones_are_kept(clock: StoppedClock) -> None:
-    limits = RateLimits(600, clock, most_users=100)
+def test_only_so_many_users_are_remembered_and_the_busy_ones_are_kept(
+    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("longtake.services.accounts.authenticator.MOST_USERS", 100)
+    limits = RateLimits(600, clock)
     assert admitted(limits, "busy", 60) == 60
     for number in range(1_000):
         limits.admit(f"user-{number}")

@@ -19,7 +19,8 @@ from longtake.capabilities.media.store import References
 from longtake.capability import AssetOwner
 from longtake.clock import SystemClock
 from longtake.server.web import create_web
-from longtake.services.assets import AssetLinks, NewAsset, find_assets, keep_bytes, register_asset
+from longtake.services.assets import AssetLinks, NewAsset, find_assets, register_asset
+from longtake.services.assets.files import keep_bytes
 from tests.accounts.stage import claims, serving, signed
 from tests.databases import StoppedClock
 from tests.http_server import answering
@@ -72,7 +73,7 @@ class Service:
         await self.engine.start()
         listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        self.links._public_url = self.url
+        self.links.public_url = self.url
         media = Media(
             self.database,
             self.engine,

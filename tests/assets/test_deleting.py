@@ -18,7 +18,8 @@ from longtake.clock import new_id
 from longtake.engine.tables import events, jobs
 from longtake.errors import NotFound, StateConflict
 from longtake.services.alerts import Severity, list_alerts, raise_alert
-from longtake.services.assets import MIRROR, NewAsset, assets, find_assets, keep_bytes, register_asset
+from longtake.services.assets import MIRROR, NewAsset, assets, find_assets, register_asset
+from longtake.services.assets.files import keep_bytes
 from longtake.services.assets.store import remove_assets
 from tests.assets.stage import PNG, USER, Stage
 from tests.engine.stage import claim, claim_lane, finish, hire

@@ -19,7 +19,8 @@ from longtake.capabilities.media import removal
 from longtake.capabilities.media.removal import Orphans, SweepProgress
 from longtake.clock import new_id
 from longtake.engine.tables import events
-from longtake.services.assets import NewAsset, keep_bytes, register_asset
+from longtake.services.assets import NewAsset, register_asset
+from longtake.services.assets.files import keep_bytes
 from tests.assets.stage import PNG, USER
 from tests.engine.stage import claim, finish, hire
 from tests.storages import KINDS, chunked, keys_in, local_storage, s3_storage

@@ -10,8 +10,9 @@ from PIL import Image
 
 from longtake.adapters.decoder.errors import MediaRefused
 from longtake.capabilities.media.store import check_reference
-from longtake.services.assets import NewAsset, keep_bytes, reference_for_provider
+from longtake.services.assets import NewAsset, reference_for_provider
 from longtake.services.assets.errors import AssetGone
+from longtake.services.assets.files import keep_bytes
 from tests.assets.service import REFERENCE_BYTES, Service, token
 from tests.assets.stage import MP4, PNG
 from tests.storages import keys_in

@@ -187,7 +187,7 @@ async def test_a_link_of_another_server_is_worth_nothing_here(service: Service) 
     asset = await service.asset(await service.keep(PNG))
     link = await service.links.url(asset)
     assert link is not None
-    service.links._secret = lambda: b"another secret of the same length"
+    service.links.secret = lambda: b"another secret of the same length"
     assert (await service.ask("GET", link, user=None)).status == 403
 
 

@@ -10,11 +10,13 @@ from longtake.capabilities.generation import capability as generation
 from longtake.capabilities.scenes import capability as scenes
 from longtake.clock import new_id
 from longtake.engine.tables import events
-from longtake.services.credits import Finding, Transfer, grant, hold
+from longtake.services.credits import Finding, Transfer, end_holds, grant, hold
 from longtake.services.credits import audit as credits_audit
 from longtake.services.credits.transfers import HOLDS_LIMIT
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from longtake import Transaction
 
 HOLDERS = (generation.CREDIT_HOLDER, scenes.CREDIT_HOLDER)
@@ -34,8 +36,19 @@ def begin(tx: Transaction, user_id: str, amount: int, task_id: str | None = None
     """Write a task that has begun, with its credits held; return its id."""
     task_id = task_id or new_id()
     write_task(tx, task_id, user_id)
-    hold(tx, user_id=user_id, task_id=task_id, amount=amount, most=most)
+    hold(tx, user_id=user_id, amounts={task_id: amount}, most=most)
     return task_id
+
+
+def capture(tx: Transaction, task_ids: Sequence[str]) -> list[str]:
+    """Capture the holds of tasks; return the tasks whose hold this call ended."""
+    return end_holds(tx, capture=task_ids).captured
+
+
+def release(tx: Transaction, task_ids: Sequence[str], reason: str | dict[str, str]) -> dict[str, int]:
+    """Release the holds of tasks; return the amount given back for each hold that this call ended."""
+    reasons = reason if isinstance(reason, dict) else dict.fromkeys(task_ids, reason)
+    return end_holds(tx, release=reasons).released
 
 
 def write_task(tx: Transaction, task_id: str, user_id: str, status: str = "pending") -> None:

@@ -10,9 +10,9 @@ from sqlalchemy import text
 from longtake import open_database
 from longtake.clock import new_id
 from longtake.db.dialects import SQLITE
-from longtake.services.credits import capture, refund, release
+from longtake.services.credits import refund
 from longtake.services.credits.audit import CHECKS, SQLITE_ONLY
-from tests.credits.stage import audit, begin, end_task, give, write_task
+from tests.credits.stage import audit, begin, capture, end_task, give, release, write_task
 
 if TYPE_CHECKING:
     from longtake import Database, Transaction

@@ -9,8 +9,7 @@ import pytest
 
 from longtake import open_database
 from longtake.server.open_database import migrate_service
-from longtake.services.credits import capture
-from tests.credits.stage import begin, end_task, give
+from tests.credits.stage import begin, capture, end_task, give
 
 if TYPE_CHECKING:
     from pathlib import Path

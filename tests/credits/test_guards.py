@@ -11,8 +11,8 @@ from sqlalchemy.exc import DBAPIError
 from longtake import open_database
 from longtake.db.dialects import SQLITE
 from longtake.db.errors import RightsMissing
-from longtake.services.credits import balance, capture, history
-from tests.credits.stage import audit, begin, end_task, give
+from longtake.services.credits import balance, history
+from tests.credits.stage import audit, begin, capture, end_task, give
 
 if TYPE_CHECKING:
     from longtake import Database, Transaction

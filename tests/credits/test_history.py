@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from longtake.services.credits import capture, history, release
-from tests.credits.stage import begin, give
+from longtake.services.credits import history
+from tests.credits.stage import begin, capture, give, release
 
 if TYPE_CHECKING:
     from longtake import Database

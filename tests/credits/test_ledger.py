@@ -8,21 +8,11 @@ import pytest
 
 from longtake.clock import new_id
 from longtake.errors import InvalidText, NotFound, StateConflict
-from longtake.services.credits import (
-    Balance,
-    Ended,
-    balance,
-    capture,
-    end_holds,
-    grant,
-    hold,
-    refund,
-    release,
-    withdraw,
-)
+from longtake.services.credits import Balance, balance, end_holds, grant, hold, refund, withdraw
 from longtake.services.credits.errors import InsufficientCredits, InvalidAmount, TooManyTasks
+from longtake.services.credits.holds import Ended
 from longtake.services.credits.transfers import AMOUNT_LIMIT, BALANCE_LIMIT
-from tests.credits.stage import audit, begin, end_task, give, kinds, sums, told
+from tests.credits.stage import audit, begin, capture, end_task, give, kinds, release, sums, told
 
 if TYPE_CHECKING:
     from longtake import Database, Transaction
@@ -100,7 +90,7 @@ def test_a_hold_ends_once(database: Database, end: str) -> None:
 def test_a_task_is_held_for_once(database: Database) -> None:
     database.run_blocking(give, "ada", 100)
     task = database.run_blocking(begin, "ada", 30)
-    for again in (lambda tx: hold(tx, user_id="ada", task_id=task, amount=30), lambda tx: end_first(tx, task)):
+    for again in (lambda tx: hold(tx, user_id="ada", amounts={task: 30}), lambda tx: end_first(tx, task)):
         with pytest.raises(StateConflict):
             database.run_blocking(again)
     assert database.run_blocking(balance, "ada") == Balance(70, 30)
@@ -108,7 +98,7 @@ def test_a_task_is_held_for_once(database: Database) -> None:
 
 def end_first(tx: Transaction, task: str) -> None:
     capture(tx, [task])
-    hold(tx, user_id="ada", task_id=task, amount=30)
+    hold(tx, user_id="ada", amounts={task: 30})
 
 
 def test_a_free_task_has_a_hold_that_ends_but_moves_nothing(database: Database) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from longtake.clock import new_id
 from longtake.errors import StateConflict
-from longtake.services.credits import Balance, balance, capture, end_holds, refund, release
+from longtake.services.credits import Balance, balance, end_holds, refund
 from longtake.services.credits.errors import InsufficientCredits, TooManyTasks
-from tests.credits.stage import audit, begin, end_task, give, kinds
+from tests.credits.stage import audit, begin, capture, end_task, give, kinds, release
 
 if TYPE_CHECKING:
     from longtake import Database, Transaction

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake.clock import new_id
-from longtake.services.credits import capture
 from longtake.services.credits.routes import build_routes
-from tests.credits.stage import begin, end_task, give
+from tests.credits.stage import begin, capture, end_task, give
 from tests.web_client import Client
 
 if TYPE_CHECKING:

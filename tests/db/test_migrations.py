@@ -12,7 +12,6 @@ import pytest
 from sqlalchemy import inspect, text
 
 from longtake import migrate_down, migrate_up, open_database
-from longtake.clock import new_id
 from longtake.db.errors import DatabaseOwned, SchemaMismatch
 from longtake.db.migrate import _connection, known_migrations, migration_status, require_current_schema
 from longtake.engine.events import append_event, read_events
@@ -103,24 +102,6 @@ def test_down_and_up_again_with_data_inside(empty_url: str) -> None:
     database = open_database(empty_url)
     assert database.run_blocking(read_events) == []
     database.run_blocking(write)
-    database.close()
-
-
-def test_holds_that_were_open_before_their_number_was_kept_are_counted(empty_url: str) -> None:
-    migrate_service(empty_url)
-    migrate_down(empty_url, "credits_0001", LOCATIONS)
-    execute(empty_url, "INSERT INTO credit_balances (user_id, available, held) VALUES ('ada', 0, 8), ('bob', 5, 0)")
-    for user, amount, state in (("ada", 4, "open"), ("ada", 4, "open"), ("ada", 4, "captured"), ("carol", 0, "open")):
-        ended = "NULL" if state == "open" else "CURRENT_TIMESTAMP"
-        execute(
-            empty_url,
-            "INSERT INTO credit_holds (task_id, user_id, amount, state, ended_at)"
-            f" VALUES ('{new_id()}', '{user}', {amount}, '{state}', {ended})",
-        )
-    migrate_service(empty_url)
-    database = open_database(empty_url)
-    counted = "SELECT user_id, held, open_holds FROM credit_balances ORDER BY user_id"
-    assert database.run_blocking(lambda tx: tx.sql(counted)) == [("ada", 8, 2), ("bob", 0, 0), ("carol", 0, 1)]
     database.close()
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from longtake.capabilities.generation import watch as watch_module
-from longtake.services.live.streams import TypeFilter
 from tests.engine.stage import until_readable
 from tests.generation.studio import USER
 
@@ -32,7 +31,7 @@ async def test_tasks_of_a_user_with_an_open_stream_are_asked_about_every_few_sec
 ) -> None:
     await studio.submit("a fox [never]", model=model)
     await studio.step()
-    reader = await studio.feed.join(USER, TypeFilter())
+    reader = await studio.feed.join(USER, ())
     assert abs(await polls(studio, 30) - expected) <= 1
     studio.feed.leave(reader)
     assert await polls(studio, 60) <= 4
@@ -42,7 +41,7 @@ async def test_a_task_that_begins_while_the_stream_is_open_is_watched_and_forgot
     studio: Studio,
 ) -> None:
     feed, watch = studio.feed, studio.watch
-    reader = await feed.join(USER, TypeFilter())
+    reader = await feed.join(USER, ())
     await watch.round()
     task_id = await studio.submit("a fox [never]")
     assert await polls(studio, 20) >= 8
@@ -61,7 +60,7 @@ async def test_of_many_tasks_the_others_are_watched_when_the_first_have_ended(
     monkeypatch.setattr(watch_module, "MOST_OF_A_USER", 2)
     feed, watch = studio.feed, studio.watch
     tasks = {await studio.submit("a fox [never]") for _ in range(3 if before else 0)}
-    reader = await feed.join(USER, TypeFilter())
+    reader = await feed.join(USER, ())
     await watch.round()
     tasks |= {await studio.submit("a fox [never]") for _ in range(0 if before else 3)}
     await until_readable(studio.database)
@@ -80,7 +79,7 @@ async def test_of_many_tasks_the_others_are_watched_when_the_first_have_ended(
 async def test_a_stream_of_somebody_else_changes_nothing(studio: Studio) -> None:
     await studio.submit("a fox [never]")
     await studio.step()
-    reader = await studio.feed.join("eve", TypeFilter())
+    reader = await studio.feed.join("eve", ())
     assert await polls(studio, 60) <= 3
     studio.feed.leave(reader)
 
@@ -90,7 +89,7 @@ async def test_a_task_that_ends_while_the_tasks_are_being_looked_for_is_not_kept
 ) -> None:
     feed, watch = studio.feed, studio.watch
     task_id = await studio.submit("a fox [never]")
-    reader = await feed.join(USER, TypeFilter())
+    reader = await feed.join(USER, ())
     read = studio.database.read
 
     async def late(function: Any, *arguments: Any, as_user: str | None = None) -> Any:
@@ -121,7 +120,7 @@ async def test_the_tasks_are_looked_for_once_and_nobody_listens_without_streams(
         return await read(function, *arguments, as_user=as_user)
 
     monkeypatch.setattr(studio.database, "read", counted)
-    readers = [await feed.join(USER, TypeFilter()) for _ in range(3)]
+    readers = [await feed.join(USER, ()) for _ in range(3)]
     for _ in range(5):
         await watch.round()
     assert asked.count("_unfinished") == 1

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from longtake.clock import SystemClock
 from longtake.engine.events import append_events, is_held_up
 from longtake.services.live.feed import Feed
-from longtake.services.live.streams import Stream, StreamLimits, Streams, TypeFilter
+from longtake.services.live.streams import Stream, StreamLimits, Streams
 from tests.api.stage import token
 from tests.wait import PATIENCE_SECONDS, until
 
@@ -120,7 +120,7 @@ class Desk:
         self.valid = True
 
     async def open(self, user: str = "ann", start: Cursor | None = None, types: Iterable[str] = ()) -> Stream:
-        return await self.streams.open(user, start, TypeFilter(tuple(types)), self._still_valid)
+        return await self.streams.open(user, start, tuple(types), self._still_valid)
 
     async def follow(self, user: str = "ann", start: Cursor | None = None, types: Iterable[str] = ()) -> Follower:
         return Follower(await self.open(user, start, types))

@@ -131,7 +131,7 @@ async def tell_the_story(database: Database, remembered: int, happened: list[tup
     for follower, user, start in story.readers:
         await story.check(follower, user, start, all_of_it=True)
         await follower.close()
-    assert story.desk.feed.subscriber_count == 0
+    assert not story.desk.feed._subscribers
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])

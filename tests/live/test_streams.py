@@ -98,7 +98,7 @@ async def test_more_streams_than_allowed_are_refused_until_one_is_closed(
     kept[0].close()
     (await desk.open()).close()
     kept[1].close()
-    assert desk.feed.subscriber_count == 0
+    assert not desk.feed._subscribers
 
 
 async def test_a_connection_that_takes_nothing_more_is_hung_up(

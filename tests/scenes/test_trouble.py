@@ -15,7 +15,7 @@ from longtake.engine.lane_store import pause_lane
 from longtake.engine.leases import find_workers, remove_dead_workers
 from longtake.engine.maintenance import rescue
 from longtake.engine.outcomes import release
-from longtake.services.provider_calls.calls import Breaker
+from longtake.services.provider_calls import Breaker
 from tests.engine.stage import claim_lane, finish, hire
 from tests.generation.studio import CREDITS
 from tests.scenes.stage import LANE, PRICE

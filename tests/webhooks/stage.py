@@ -15,11 +15,10 @@ from longtake.db.dialects import seconds_until
 from longtake.engine.events import append_event
 from longtake.engine.tables import events, jobs
 from longtake.services.vault.vault import Vault
-from longtake.services.webhooks.dispatcher import Dispatcher
-from longtake.services.webhooks.endpoints import get_endpoint
+from longtake.services.webhooks.dispatcher import Dispatcher, list_deliveries
+from longtake.services.webhooks.endpoints import get_endpoint, webhook_deliveries
 from longtake.services.webhooks.jobs import WEBHOOK_LANE, WebhookSender
-from longtake.services.webhooks.service import Webhooks, list_deliveries
-from longtake.services.webhooks.tables import webhook_deliveries
+from longtake.services.webhooks.routes import Webhooks
 from tests.engine.stage import claim_lane, finish, hire, until_read, until_readable
 from tests.net.servers import Behaviour, Server, answer, running, saying
 

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from longtake import Database, open_database
+from longtake.services.webhooks.dispatcher import list_deliveries
 from longtake.services.webhooks.endpoints import disable_endpoint
-from longtake.services.webhooks.service import list_deliveries
 from tests.generation.test_plans import plans_of
 
 if TYPE_CHECKING:

@@ -159,3 +159,8 @@ def check_pattern(pattern: str, known: Sequence[str]) -> str:
     if pattern not in known:
         raise ValueError(f"names {pattern[:60]!r}, which is not a type of event; the types are {', '.join(known)}")
     return pattern
+
+
+def selects(patterns: Sequence[str], kind: str) -> bool:
+    """Return whether these patterns ask for events of this type; no pattern at all asks for every type."""
+    return not patterns or "*" in patterns or kind in patterns or f"{kind.partition('.')[0]}.*" in patterns

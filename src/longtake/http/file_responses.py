@@ -1,19 +1,15 @@
 """Files over HTTP, whole or by ranges, with a content type we have verified."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import Response
+from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from longtake.adapters.storage.media_type import MEDIA_TYPES
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 DOWNLOAD_ONLY = "application/octet-stream"
 #: Media has no scripts. If a browser ever takes a file for a page, it may load and run nothing.

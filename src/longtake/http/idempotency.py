@@ -4,8 +4,6 @@ The answer is stored in the transaction that does the work, so that neither exis
 stored: they wrote nothing, and the caller may fix the request and use the same key.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,8 +1,9 @@
 """Errors over HTTP: RFC 9457 problems with a stable `code`, a sentence, a hint, and the request's id."""
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, TypeVar
 
 import orjson
 import structlog
@@ -21,6 +22,8 @@ from longtake.validation import field_message
 
 log = structlog.get_logger(__name__)
 
+E = TypeVar("E", bound=Exception)
+
 RETRY_AFTER_SECONDS = 5
 
 #: Problems that only occur over HTTP: the status of each code.
@@ -35,25 +38,10 @@ HTTP_PROBLEMS = {
     "INTERNAL_ERROR": 500,
     "NOT_READY": 503,
 }
-#: The titles of RFC 9110; older versions of Python have others.
-TITLES = {
-    400: "Bad Request",
-    401: "Unauthorized",
-    402: "Payment Required",
-    403: "Forbidden",
-    404: "Not Found",
-    405: "Method Not Allowed",
-    409: "Conflict",
-    410: "Gone",
+#: The titles of RFC 9110; older versions of Python have others for two of them.
+TITLES = {status.value: status.phrase for status in HTTPStatus} | {
     413: "Content Too Large",
-    415: "Unsupported Media Type",
-    421: "Misdirected Request",
     422: "Unprocessable Content",
-    429: "Too Many Requests",
-    500: "Internal Server Error",
-    502: "Bad Gateway",
-    503: "Service Unavailable",
-    504: "Gateway Timeout",
 }
 
 
@@ -68,7 +56,6 @@ class HttpProblem(Exception):
         self.headers = headers
 
     def response(self) -> Response:
-        """Return the problem as a response."""
         return problem(HTTP_PROBLEMS[self.code], self.code, self.detail, self.hint, headers=self.headers)
 
 
@@ -122,31 +109,22 @@ def _headers(error: LongtakeError) -> dict[str, str]:
 def install_handlers(app: FastAPI) -> None:
     """Turn every error that leaves a route into a problem response."""
 
-    async def ours(_request: Request, error: Exception) -> Response:
-        assert isinstance(error, LongtakeError)  # noqa: S101 - registered for nothing else
-        return error_response(error)
+    def answer(kind: type[E], respond: Callable[[Request, E], Response]) -> None:
+        async def handler(request: Request, error: Any) -> Response:
+            return respond(request, error)
 
-    async def of_http(_request: Request, error: Exception) -> Response:
-        assert isinstance(error, HttpProblem)  # noqa: S101 - registered for nothing else
-        return error.response()
+        app.add_exception_handler(kind, handler)
 
-    async def of_routing(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)  # noqa: S101 - registered for nothing else
-        return _routing_problem(request, error).response()
+    answer(LongtakeError, lambda _request, error: error_response(error))
+    answer(HttpProblem, lambda _request, error: error.response())
+    answer(HTTPException, lambda request, error: _routing_problem(request, error).response())
+    answer(RequestValidationError, _invalid_request)
+    answer(Exception, lambda _request, _error: unexpected_problem().response())
 
-    async def unexpected(_request: Request, _error: Exception) -> Response:
-        return unexpected_problem().response()
 
-    async def invalid(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for nothing else
-        elsewhere = _literal_path_problem(request)
-        return validation_response(error) if elsewhere is None else elsewhere.response()
-
-    app.add_exception_handler(LongtakeError, ours)
-    app.add_exception_handler(HttpProblem, of_http)
-    app.add_exception_handler(HTTPException, of_routing)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(Exception, unexpected)
+def _invalid_request(request: Request, error: RequestValidationError) -> Response:
+    elsewhere = _literal_path_problem(request)
+    return validation_response(error) if elsewhere is None else elsewhere.response()
 
 
 def unexpected_problem() -> HttpProblem:
@@ -209,8 +187,6 @@ def _allowed(request: Request) -> list[str]:
 MOST_NAMED = 20
 LONGEST_NAME = 80
 _PLACES = {"body", "query", "path", "header", "cookie"}
-
-
 #: A body that is JSON, but no object.
 _NO_OBJECT = {"dict_type", "model_type", "model_attributes_type"}
 
@@ -218,8 +194,10 @@ _NO_OBJECT = {"dict_type", "model_type", "model_attributes_type"}
 def validation_response(error: RequestValidationError) -> Response:
     """Return the problem of a request that does not fit its route. It names fields, but never repeats their values."""
     found = error.errors()
-    if any(details["type"] == "json_invalid" for details in found):
-        return HttpProblem("JSON_INVALID", f"The body is not JSON: {_json_reason(found)}.").response()
+    for details in found:
+        if details["type"] == "json_invalid":
+            reason = f"{details['ctx']['error']} at character {details['loc'][-1]}"
+            return HttpProblem("JSON_INVALID", f"The body is not JSON: {reason}.").response()
     whole = [details for details in found if details["loc"] == ("body",)]
     if any(isinstance(details["input"], bytes) for details in whole):
         # FastAPI passes on the raw bytes when it does not read their Content-Type.
@@ -231,11 +209,6 @@ def validation_response(error: RequestValidationError) -> Response:
     named = [{"field": _field(details["loc"]), "message": field_message(details)} for details in found[:MOST_NAMED]]
     sentence = "; ".join(f"{one['field']} {one['message']}" for one in named)
     return problem(HTTP_PROBLEMS["REQUEST_INVALID"], "REQUEST_INVALID", f"{sentence}.", errors=named)
-
-
-def _json_reason(found: Iterable[Mapping[str, Any]]) -> str:
-    details = next(details for details in found if details["type"] == "json_invalid")
-    return f"{details['ctx']['error']} at character {details['loc'][-1]}"
 
 
 def _field(location: tuple[str | int, ...]) -> str:

@@ -4,26 +4,21 @@ The same problem (code and subject) is one row with a count until the alert is r
 So a fault that repeats a thousand times a minute is one line on a screen, not a thousand.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 from sqlalchemy import Column, Integer, Table, Text, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.elements import ColumnElement
 
 from longtake.clock import new_id
+from longtake.db import Transaction
 from longtake.db.dialects import NOW, SQLITE, Identifier, Instant
 from longtake.engine.events import append_event
 from longtake.engine.queries import plain
 from longtake.engine.tables import metadata
 from longtake.errors import NotFound, StateConflict
-
-if TYPE_CHECKING:
-    from sqlalchemy.sql.elements import ColumnElement
-
-    from longtake.db import Transaction
 
 LIST_LIMIT = 500
 STATES = ("open", "acknowledged", "resolved")
@@ -79,8 +74,7 @@ def raise_alert(tx: Transaction, severity: Severity, code: str, message: str, su
 
 def resolve_alert(tx: Transaction, code: str, subject: str = "") -> bool:
     """Resolve a live alert; return whether there was one."""
-    live = (alerts.c.code == code, alerts.c.subject == subject, alerts.c.state != "resolved")
-    return _resolve(tx, *live)
+    return _resolve(tx, alerts.c.code == code, alerts.c.subject == subject, alerts.c.state != "resolved")
 
 
 def resolve_alert_by_id(tx: Transaction, alert_id: str) -> None:

@@ -27,8 +27,7 @@ from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
 from longtake.engine.schedules import Schedule
-from longtake.services.provider_calls.calls import ask_provider
-from longtake.services.provider_calls.lanes import Trouble, act_on_trouble
+from longtake.services.provider_calls import Trouble, act_on_trouble, ask_provider
 from longtake.validation import clean_plain_text
 
 #: The argument of a requested refresh, which runs even while there are no titles.

@@ -17,7 +17,7 @@ from longtake.capability import AssetOwner, FreshSource, OwnedAsset
 from longtake.db import Database, Transaction
 from longtake.engine.jobs import Job
 from longtake.engine.outcomes import Fail, Snooze
-from longtake.services.provider_calls.calls import Breaker, ask_provider
+from longtake.services.provider_calls import Breaker, ask_provider
 
 
 class TaskAssets(AssetOwner):

@@ -111,14 +111,8 @@ def create_task(tx: Transaction, engine: Engine, new: NewTask, limits: TaskLimit
     }
     append_event(tx, "task.created", subject=new.id, user_id=user_id, data=event)
     # As late as possible: this locks the user's balance until the commit, and the user's other submits wait for it.
-    hold(
-        tx,
-        user_id=user_id,
-        task_id=new.id,
-        amount=request.model.credits,
-        request_id=new.request_id,
-        most=limits.unfinished,
-    )
+    price = {new.id: request.model.credits}
+    hold(tx, user_id=user_id, amounts=price, request_id=new.request_id, most=limits.unfinished)
     if request.conversation_id is not None:
         open_placeholder(
             tx,

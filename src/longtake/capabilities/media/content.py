@@ -14,7 +14,7 @@ from longtake.capabilities.media.thumbnails import waiting_thumbnail
 from longtake.errors import NotFound
 from longtake.http.file_responses import ServedFile, send_file
 from longtake.services.assets.errors import AssetGone
-from longtake.services.assets.links import LINK_SECONDS, supplied_thumbnail
+from longtake.services.assets.files import LINK_SECONDS, supplied_thumbnail
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -5,7 +5,7 @@ from longtake.capabilities.scenes.models import SceneModels
 from longtake.capabilities.scenes.runs import remove_runs_of
 from longtake.capability import AccountRemover, Capability, Context, CreditHolder
 from longtake.services.models import OfferedModels
-from longtake.services.provider_calls.calls import Breaker
+from longtake.services.provider_calls import Breaker
 
 #: Images with the statuses of tasks.
 CREDIT_HOLDER = CreditHolder(

@@ -23,7 +23,7 @@ from longtake.engine.jobs import JobRequest
 from longtake.engine.lane_store import LaneView, lane_view
 from longtake.engine.tables import jobs
 from longtake.errors import NotFound, StateConflict
-from longtake.services.credits import hold_each
+from longtake.services.credits import hold
 
 MAX_ATTEMPTS = 3
 
@@ -117,7 +117,7 @@ def queue_scenes(tx: Transaction, engine: Engine, run: Run, wanted: Sequence[Sce
     append_event(tx, "run.queued", subject=run.id, user_id=run.user_id, data=data)
     # Late: the user's balance is locked from here to the commit.
     amounts = dict.fromkeys(ids, order.model.price)
-    hold_each(tx, user_id=run.user_id, amounts=amounts, request_id=order.request_id, most=order.most)
+    hold(tx, user_id=run.user_id, amounts=amounts, request_id=order.request_id, most=order.most)
 
 
 def _require_not_cancelled(run: Run) -> None:

@@ -25,7 +25,7 @@ from longtake.services.assets import NewAsset, register_assets
 from longtake.services.assets.store import remove_assets
 from longtake.services.credits import end_holds
 from longtake.services.models.errors import InvalidPrompt
-from longtake.services.provider_calls.lanes import trouble_words
+from longtake.services.provider_calls import trouble_words
 from longtake.validation import check_plain_text
 
 COUNTS = (3, 5, 7, 10)

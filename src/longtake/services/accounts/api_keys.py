@@ -1,27 +1,20 @@
 """API keys for machines, valid until revoked or expired. Only a digest is stored, never the key."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import Column, Table, Text, func, insert, or_, select, update
+from sqlalchemy import Column, Row, Table, Text, func, insert, or_, select, update
 
 from longtake.clock import new_id
+from longtake.db import Transaction
 from longtake.db.dialects import NOW, Identifier, Instant, Json, later, seconds_until
 from longtake.engine.events import append_event
 from longtake.engine.queries import plain
 from longtake.engine.tables import metadata
 from longtake.errors import NotFound, StateConflict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from sqlalchemy import Row
-
-    from longtake.db import Transaction
 
 PREFIX = "lt_"
 RANDOM_BYTES = 30

@@ -6,27 +6,31 @@ import hashlib
 import hmac
 import ipaddress
 from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import structlog
 
+from longtake.adapters.net import HttpClient
 from longtake.adapters.net.errors import NetError
+from longtake.clock import Clock
+from longtake.db import Database
 from longtake.errors import LongtakeError
 from longtake.services.accounts.api_keys import PREFIX, digest, find_key, note_use
 from longtake.services.accounts.caller import LONGEST_USER_ID, SCOPES_OF_ROLE, Caller, is_user_id
 from longtake.services.accounts.errors import Forbidden, RateLimited, Unauthorized
 from longtake.services.accounts.own_tokens import ExpectedClaims, token_secret
-from longtake.services.accounts.tokens import PublishedKeys, SharedSecret, Tokens, from_address, from_file, not_valid
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from longtake.adapters.net import HttpClient
-    from longtake.clock import Clock
-    from longtake.db import Database
-    from longtake.settings import Settings
+from longtake.services.accounts.tokens import (
+    PublishedKeys,
+    SharedSecret,
+    Tokens,
+    fetch_key_set,
+    not_valid,
+    read_key_file,
+)
+from longtake.settings import Settings
 
 ACTING_FOR = "longtake-user"
 MOST_KNOWN = 50_000
@@ -35,8 +39,6 @@ MINUTE = 60.0
 ROUNDING = 1e-6
 #: Users remembered. A forgotten user starts at zero, which only matters with more active users than this.
 MOST_USERS = 50_000
-TOO_MANY_REQUESTS = "You have sent too many requests."
-TOO_MANY_REFUSED = "Too many tokens and keys from your address were refused."
 #: One household or host has all IPv6 addresses with the same first bits.
 IPV6_BITS = 64
 
@@ -46,9 +48,7 @@ log = structlog.get_logger(__name__)
 class Authenticator:
     """Identifies callers by their tokens and keys, and limits how often each of them may ask."""
 
-    def __init__(
-        self, database: Database, tokens: Tokens, rates: RateLimits, refusals: RateLimits | None = None
-    ) -> None:
+    def __init__(self, database: Database, tokens: Tokens, rates: RateLimits, refusals: RateLimits) -> None:
         self._database = database
         self._tokens = tokens
         self._rates = rates
@@ -62,7 +62,7 @@ class Authenticator:
         Credentials accepted before still work, so that a stranger behind the same address or proxy locks no user out.
         """
         credentials = headers.get("authorization")
-        if self._refusals is None or credentials is None:
+        if credentials is None:
             return await self.identify(headers)
         bucket, mark = address_bucket(address), hashlib.sha256(credentials.encode(errors="replace")).digest()
         if mark not in self._known:
@@ -79,11 +79,10 @@ class Authenticator:
     def knows_secret(self, address: str, shown: str, secret: str) -> bool:
         """Return whether `shown` is our secret. A wrong one counts as a refusal of the address."""
         bucket, mark = address_bucket(address), hashlib.sha256(shown.encode(errors="replace")).digest()
-        if self._refusals is not None and mark not in self._known:
+        if mark not in self._known:
             self._refusals.check(bucket)
         if not hmac.compare_digest(mark, hashlib.sha256(secret.encode()).digest()):
-            if self._refusals is not None:
-                self._refusals.count(bucket)
+            self._refusals.count(bucket)
             return False
         self._remember(mark)
         return True
@@ -145,12 +144,13 @@ def build_authenticator(
     """Return the configured authenticator; `own_secret` is called only when no other key is configured."""
     expected = ExpectedClaims(settings.jwt_issuer, settings.jwt_audience)
     if settings.jwt_jwks:
-        remote = "://" in settings.jwt_jwks
-        fetch = from_address(client, settings.jwt_jwks) if remote else from_file(Path(settings.jwt_jwks).expanduser())
+        remote, file = "://" in settings.jwt_jwks, Path(settings.jwt_jwks).expanduser()
+        fetch = partial(fetch_key_set, client, settings.jwt_jwks) if remote else partial(read_key_file, file)
         tokens = Tokens(PublishedKeys(fetch, clock), expected, clock)
     else:
         tokens = Tokens(SharedSecret(token_secret(settings, own_secret)), expected, clock)
-    refusals = RateLimits(settings.failed_logins_per_minute, clock, sentence=TOO_MANY_REFUSED)
+    refused = "Too many tokens and keys from your address were refused."
+    refusals = RateLimits(settings.failed_logins_per_minute, clock, sentence=refused)
     return Authenticator(database, tokens, RateLimits(settings.requests_per_minute, clock), refusals)
 
 
@@ -175,13 +175,10 @@ class RateLimits:
     Keeps one time for each: when all admitted requests would be over if spread out evenly (GCRA).
     """
 
-    def __init__(
-        self, per_minute: int, clock: Clock, most_users: int = MOST_USERS, sentence: str = TOO_MANY_REQUESTS
-    ) -> None:
+    def __init__(self, per_minute: int, clock: Clock, sentence: str = "You have sent too many requests.") -> None:
         self._interval = MINUTE / per_minute
         self._tolerance = (max(1, per_minute // 10) - 1) * self._interval
         self._clock = clock
-        self._most_users = most_users
         self._sentence = sentence
         self._spread_until: OrderedDict[str, float] = OrderedDict()
 
@@ -191,17 +188,15 @@ class RateLimits:
         self.count(user_id)
 
     def check(self, user_id: str) -> None:
-        """Raise RateLimited if one more request would be too many."""
         wait = self._spread_until.get(user_id, 0.0) - self._clock.monotonic() - self._tolerance
         if wait > ROUNDING:
             raise RateLimited(self._sentence, retry_after=round(wait, 3))
 
     def count(self, user_id: str) -> None:
-        """Count one request."""
         now = self._clock.monotonic()
         self._spread_until[user_id] = max(self._spread_until.get(user_id, now), now) + self._interval
         self._spread_until.move_to_end(user_id)
-        if len(self._spread_until) > self._most_users:
+        if len(self._spread_until) > MOST_USERS:
             self._spread_until.popitem(last=False)
 
 

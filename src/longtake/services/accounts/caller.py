@@ -33,7 +33,6 @@ class Caller:
     key_id: str | None = None
 
     def require(self, scope: str) -> None:
-        """Raise Forbidden unless the caller has the scope."""
         if scope not in self.scopes:
             raise Forbidden(
                 f"This request needs the scope {scope!r}, which your token or key does not have.",

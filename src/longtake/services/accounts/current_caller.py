@@ -4,18 +4,14 @@ A route declares ``caller: CurrentCaller`` and calls ``caller.require("generate"
 that scope.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from longtake.logs import log_context
+from longtake.services.accounts.authenticator import Authenticator
 from longtake.services.accounts.caller import ADMIN, GENERATE, OPERATE, READ, Caller
-
-if TYPE_CHECKING:
-    from longtake.services.accounts.authenticator import Authenticator
 
 __all__ = [
     "ADMIN",

@@ -5,9 +5,8 @@ enqueues the job ``accounts.delete``. The job removes the rest in pages, because
 tokens alone, so a user who comes back starts afresh: the job touches nothing that is made after the moment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import delete
@@ -25,15 +24,14 @@ from longtake.services.accounts.api_keys import api_keys
 DELETE = "accounts.delete"
 
 
+@dataclass(frozen=True, slots=True)
 class AccountDeletion:
     """Calls what capabilities have registered to remove a user's rows, in the given order."""
 
-    def __init__(self, database: Database, removers: Callable[[], Sequence[AccountRemover]]) -> None:
-        self._database = database
-        self._removers = removers
+    database: Database
+    removers: Callable[[], Sequence[AccountRemover]]
 
     def kind(self) -> JobKind:
-        """Return the job kind."""
         return JobKind(DELETE, self.run, time_limit=600.0, max_attempts=1_000, back_off=Exponential())
 
     def begin(self, tx: Transaction, engine: Engine, user_id: str) -> None:
@@ -41,7 +39,7 @@ class AccountDeletion:
         before = database_now(tx)
         for table in (api_keys, idempotency_keys):
             tx.execute(delete(table).where(table.c.user_id == user_id))
-        for one in self._removers():
+        for one in self.removers():
             while one.at_once and one.remove(tx, engine, user_id, before):
                 pass
         engine.enqueue(tx, DELETE, {"user": user_id, "before": before.isoformat()})
@@ -49,7 +47,7 @@ class AccountDeletion:
     async def run(self, job: Job) -> Outcome:
         """Remove everything in pages, each in its own transaction: after a kill, the job goes on where it was."""
         user_id, before = job.args["user"], datetime.fromisoformat(job.args["before"])
-        for one in self._removers():
-            while not one.at_once and await self._database.run(one.remove, job.engine, user_id, before):
+        for one in self.removers():
+            while not one.at_once and await self.database.run(one.remove, job.engine, user_id, before):
                 pass
         return Done()

@@ -1,14 +1,14 @@
 """`/v1/me`, `/v1/keys` and `/v1/account`: the caller's identity, API keys, and the end of the account."""
 
-from __future__ import annotations
-
 import uuid
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from longtake.capability import Context
+from longtake.engine.engine import Engine
 from longtake.errors import NotFound
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
@@ -16,10 +16,6 @@ from longtake.services.accounts.api_keys import create_key, list_keys, make_key,
 from longtake.services.accounts.current_caller import GENERATE, READ, Caller, CurrentCaller
 from longtake.services.accounts.deletion import AccountDeletion
 from longtake.services.accounts.errors import Forbidden
-
-if TYPE_CHECKING:
-    from longtake.capability import Context
-    from longtake.engine.engine import Engine
 
 LONGEST_LIFE_DAYS = 3650
 _ID = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
@@ -144,14 +140,14 @@ def build_routes(engine: Engine, deletion: AccountDeletion) -> APIRouter:
         role = "user" if caller.role == "service" else caller.role
         days = wanted.expires_in_days
         row = await database.run(create_key, new, caller.user_id, wanted.name, role, scopes, days)
-        return CreatedKey(key=new.key, **_shown(row))
+        return CreatedKey.model_validate({"key": new.key, **row})
 
     @router.get("/keys", summary="List your API keys", responses=problems(*CALLER))
     async def list_own(caller: CurrentCaller) -> KeyList:
         """List your keys that are not revoked, the newest first. The keys themselves are not shown."""
         caller.require(READ)
         rows = await database.read(list_keys, caller.user_id, as_user=caller.user_id)
-        return KeyList(keys=[ShownKey(**_shown(row)) for row in rows])
+        return KeyList(keys=[ShownKey.model_validate(row) for row in rows])
 
     @router.delete(
         "/keys/{key_id}", status_code=204, summary="Revoke an API key", responses=problems(*CALLER, "NOT_FOUND")
@@ -184,10 +180,6 @@ def _grantable(caller: Caller, wanted: list[Any] | None) -> frozenset[str]:
     for scope in wanted:
         caller.require(scope)
     return frozenset(wanted)
-
-
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name != "user_id"}
 
 
 def _identifier(text: str) -> str:

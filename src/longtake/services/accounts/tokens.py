@@ -4,37 +4,29 @@ The key decides which algorithm is allowed, never the token: its header is only 
 nothing else. Addresses and keys in a header (`jku`, `x5u`, `jwk`) are ignored.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import math
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import Any
 
 import orjson
 import structlog
 from joserfc import jws, jwt
 from joserfc.errors import ExpiredTokenError, JoseError
 from joserfc.jwk import ECKey, Key, OctKey, RSAKey
-from joserfc.jwt import JWTClaimsRegistry
+from joserfc.jwt import ClaimsOption, JWTClaimsRegistry
 
+from longtake.adapters.net import HttpClient
+from longtake.clock import Clock
 from longtake.errors import LongtakeError
 from longtake.services.accounts.caller import SCOPES_OF_ROLE, Caller, is_user_id
 from longtake.services.accounts.errors import KeySetUnavailable, Unauthorized
 from longtake.services.accounts.own_tokens import HS256, ExpectedClaims
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from datetime import datetime
-    from pathlib import Path
-
-    from joserfc.jwt import ClaimsOption
-
-    from longtake.adapters.net import HttpClient
-    from longtake.clock import Clock
 
 LONGEST_TOKEN = 8192
 MOST_KNOWN = 1_000
@@ -58,16 +50,6 @@ class VerifyingKey:
 
     key: Key
     algorithm: str
-
-
-class VerifyingKeys(Protocol):
-    """The source of keys for tokens."""
-
-    async def find(self, kid: str | None) -> VerifyingKey | None:
-        """Return the key with this id, or None; without an id, the only key, if there is exactly one."""
-
-    async def load(self) -> None:
-        """Load the keys now; raises when that fails."""
 
 
 class SharedSecret:
@@ -133,28 +115,20 @@ class PublishedKeys:
                 log.warning("key set not available", action="authenticate", code=error.code)
 
 
-def from_address(client: HttpClient, address: str) -> Callable[[], Awaitable[bytes]]:
-    """Return a function that fetches the set from the address where its issuer publishes it."""
-
-    async def fetch() -> bytes:
-        answer = await client.request("GET", address, seconds=FETCH_SECONDS, most_bytes=MOST_BYTES)
-        if answer.status != HTTPStatus.OK:
-            raise KeySetUnavailable(f"The address in LONGTAKE_JWT_JWKS answers with status {answer.status}.")
-        return answer.body
-
-    return fetch
+async def fetch_key_set(client: HttpClient, address: str) -> bytes:
+    """Return the set from the address where its issuer publishes it."""
+    answer = await client.request("GET", address, seconds=FETCH_SECONDS, most_bytes=MOST_BYTES)
+    if answer.status != HTTPStatus.OK:
+        raise KeySetUnavailable(f"The address in LONGTAKE_JWT_JWKS answers with status {answer.status}.")
+    return answer.body
 
 
-def from_file(path: Path) -> Callable[[], Awaitable[bytes]]:
-    """Return a function that reads the set from a file."""
-
-    async def fetch() -> bytes:
-        try:
-            return await asyncio.to_thread(path.read_bytes)
-        except OSError as error:
-            raise KeySetUnavailable(f"LONGTAKE_JWT_JWKS={path} cannot be read: {error.strerror}.") from None
-
-    return fetch
+async def read_key_file(path: Path) -> bytes:
+    """Return the set in a file."""
+    try:
+        return await asyncio.to_thread(path.read_bytes)
+    except OSError as error:
+        raise KeySetUnavailable(f"LONGTAKE_JWT_JWKS={path} cannot be read: {error.strerror}.") from None
 
 
 def read_key_set(content: bytes) -> dict[str | None, VerifyingKey]:
@@ -219,7 +193,7 @@ class _VerifiedToken:
 class Tokens:
     """Verifies tokens."""
 
-    def __init__(self, keys: VerifyingKeys, expected: ExpectedClaims, clock: Clock) -> None:
+    def __init__(self, keys: SharedSecret | PublishedKeys, expected: ExpectedClaims, clock: Clock) -> None:
         self._keys = keys
         self._expected = expected
         self._clock = clock
@@ -227,7 +201,6 @@ class Tokens:
         self._known: dict[str, _VerifiedToken] = {}
 
     async def load(self) -> None:
-        """Load the keys."""
         await self._keys.load()
 
     async def caller(self, token: str) -> Caller:

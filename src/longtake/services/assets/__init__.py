@@ -1,7 +1,6 @@
 """Assets, shared by all capabilities: their rows, how one is registered, and links to its file."""
 
-from longtake.services.assets.files import keep_bytes, keep_paid_bytes, reference_for_provider
-from longtake.services.assets.links import Addresses, AssetLinks, Variant, supplied_thumbnail
+from longtake.services.assets.files import Addresses, AssetLinks, Variant, keep_paid_bytes, reference_for_provider
 from longtake.services.assets.schemas import AssetView, show_asset
 from longtake.services.assets.store import (
     MIRROR,
@@ -29,12 +28,10 @@ __all__ = [
     "assets",
     "assets_of_tasks",
     "find_assets",
-    "keep_bytes",
     "keep_paid_bytes",
     "reference_for_provider",
     "register_asset",
     "register_assets",
     "retry_mirror",
     "show_asset",
-    "supplied_thumbnail",
 ]

@@ -1,11 +1,9 @@
 """Assets: links to their files, and their removal with an account. Their routes and jobs are media's."""
 
-from __future__ import annotations
-
 from functools import cache, partial
 
 from longtake.capability import AccountRemover, Capability, Context
-from longtake.services.assets.links import AssetLinks
+from longtake.services.assets.files import AssetLinks
 from longtake.services.assets.store import remove_assets_of
 
 

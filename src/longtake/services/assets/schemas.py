@@ -1,18 +1,14 @@
 """The response form of an asset."""
 
-from __future__ import annotations
-
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from longtake.clock import iso_timestamp
 from longtake.services.assets.errors import ResultNotCopied, SourceGone
-
-if TYPE_CHECKING:
-    from longtake.services.assets.links import Addresses
-    from longtake.services.assets.tables import Asset
+from longtake.services.assets.files import Addresses
+from longtake.services.assets.tables import Asset
 
 #: The public name of each state of our copy; the phases in between are `pending` to callers.
 SAVE_STATES = {
@@ -83,31 +79,19 @@ class AssetView(BaseModel):
 
 def show_asset(asset: Asset, addresses: Addresses | None) -> dict[str, Any]:
     """Return an asset as every route shows it, with links made for this response."""
-    return {
-        "id": asset.id,
-        "task_id": asset.task_id,
-        "role": asset.role,
-        "kind": asset.kind,
-        "title": asset.title,
-        "position": asset.position,
+    as_it_is = {name: getattr(asset, name, None) for name in AssetView.model_fields}
+    copying = asset.mirror_state in PHASES
+    return as_it_is | {
         "url": addresses and addresses.url,
         "save_state": SAVE_STATES[asset.mirror_state],
         "save_attempts": asset.mirror_attempts,
         "save_error": _code(asset.mirror_error),
         "save_message": _message(asset.mirror_error),
-        "save_phase": asset.mirror_state if asset.mirror_state in PHASES else None,
-        "bytes_done": asset.bytes_done if asset.mirror_state in PHASES else None,
-        "content_type": asset.content_type,
-        "size": asset.size,
-        "checksum": asset.checksum,
-        "width": asset.width,
-        "height": asset.height,
-        "duration_seconds": asset.duration_seconds,
-        "thumbnail_state": asset.thumbnail_state,
+        "save_phase": asset.mirror_state if copying else None,
+        "bytes_done": asset.bytes_done if copying else None,
         "thumbnail_error": _code(asset.thumbnail_error),
         "thumbnail_message": _message(asset.thumbnail_error),
         "thumbnail_url": addresses and addresses.thumbnail_url,
-        "placeholder": asset.placeholder,
         "preview_url": addresses and addresses.preview_url,
         "created_at": iso_timestamp(asset.created_at),
         "saved_at": iso_timestamp(asset.mirrored_at),

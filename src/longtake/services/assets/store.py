@@ -4,30 +4,24 @@ The database's triggers start the copy and the thumbnail of a new row. Deletion 
 a job for the objects in the same transaction: no row ever names a deleted object, and no object is left behind.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Double, bindparam, delete, insert, literal_column, select, update
+from sqlalchemy.sql.elements import ColumnElement
 
 from longtake.adapters.storage.keys import picture_of, preview_key, thumbnail_key
+from longtake.db import Transaction
 from longtake.db.dialects import NOW, later
 from longtake.engine.control import cancel_of_subjects, hurry
+from longtake.engine.engine import Engine
 from longtake.engine.events import append_events
 from longtake.engine.jobs import JobRequest, Priority
 from longtake.services.alerts import resolve_alert
 from longtake.services.assets.tables import Asset, NewAsset, asset_from, assets
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from sqlalchemy.sql.elements import ColumnElement
-
-    from longtake.db import Transaction
-    from longtake.engine.engine import Engine
 
 #: Job kinds, declared by the media capability: copy the file to our storage, make its thumbnail, make its preview.
 MIRROR = "assets.mirror"
@@ -80,7 +74,11 @@ def retry_mirror(tx: Transaction, engine: Engine, asset_ids: Sequence[str], requ
     found = list(tx.execute(select(assets.c.id).where(*missing).order_by(assets.c.id).with_for_update()).scalars())
     given_up = (assets.c.id.in_(found), assets.c.mirror_state.in_(("failed", "expired")))
     tx.execute(update(assets).where(*given_up).values(mirror_state="pending"))
-    engine.enqueue_many(tx, [_mirror_job(asset_id, request_id) for asset_id in found])
+    again = [
+        JobRequest(MIRROR, {"asset": one}, key=one, priority=Priority.TOP, subject=one, request_id=request_id)
+        for one in found
+    ]
+    engine.enqueue_many(tx, again)
     hurry(tx, MIRROR, found)
     return found
 
@@ -116,12 +114,6 @@ def _row(new: NewAsset, request_id: str | None) -> dict[str, Any]:
     return values | {"expires_in": expires_in if new.source_url is not None else None, "request_id": request_id}
 
 
-def _mirror_job(asset_id: str, request_id: str | None) -> JobRequest:
-    return JobRequest(
-        MIRROR, {"asset": asset_id}, key=asset_id, priority=Priority.TOP, subject=asset_id, request_id=request_id
-    )
-
-
 #: The job kind that deletes objects, declared by the media capability.
 DELETE = "assets.delete"
 #: The kinds of jobs whose subject is an asset.
@@ -147,7 +139,8 @@ def remove_assets(tx: Transaction, engine: Engine, asset_ids: Sequence[str]) -> 
         rows = tx.execute(delete(assets).where(assets.c.id.in_(found)).returning(*assets.columns)).all()
         if rows:
             gone = [asset_from(row) for row in rows]
-            engine.enqueue_many(tx, [_deletion_job(gone)])
+            keys = sorted({key for asset in gone for key in _object_keys(asset)})
+            engine.enqueue(tx, DELETE, {"assets": [asset.id for asset in gone], "keys": keys})
             removed += gone
     for asset in removed:
         # Its missing copy no longer matters.
@@ -187,12 +180,6 @@ def unreferenced_keys(tx: Transaction, keys: Sequence[str]) -> list[str]:
     owners = select(assets.c.id, assets.c.file_number).where(assets.c.id.in_({one for one, _ in pictures.values()}))
     there = {(row.id, row.file_number) for row in tx.execute(owners)}
     return [key for key in keys if key not in referenced and pictures.get(key) not in there]
-
-
-def _deletion_job(removed: Sequence[Asset]) -> JobRequest:
-    keys = {key for asset in removed for key in _object_keys(asset)}
-    arguments: dict[str, Any] = {"assets": [asset.id for asset in removed], "keys": sorted(keys)}
-    return JobRequest(DELETE, arguments)
 
 
 def _object_keys(asset: Asset) -> list[str]:

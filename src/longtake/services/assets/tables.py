@@ -1,23 +1,18 @@
 """The table of assets and its row type.
 
-A row holds the storage key of our copy and, for results, the provider's URL, but never a URL of our own: `links` makes
-those for each response.
+A row holds the storage key of our copy and, for results, the provider's URL, but never a URL of our own: `AssetLinks`
+makes those for each response.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, SmallInteger, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, Row, SmallInteger, Table, Text
 
 from longtake.clock import new_id
 from longtake.db.dialects import Identifier, Instant, Json
 from longtake.engine.tables import metadata
-
-if TYPE_CHECKING:
-    from sqlalchemy import Row
 
 assets = Table(
     "assets",
@@ -83,7 +78,6 @@ class Asset:
     mirror_state: str
     mirror_attempts: int
     mirror_error: str | None
-    mirror_tried_at: datetime | None
     mirrored_at: datetime | None
     key: str | None
     content_type: str | None

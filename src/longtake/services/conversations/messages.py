@@ -5,29 +5,39 @@ their conversations first, in the order of their ids: so an answer seen under th
 and no two batches deadlock.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
-from sqlalchemy import case, delete, func, insert, select, update
+from sqlalchemy import Column, Table, Text, case, delete, func, insert, select, update
 
 from longtake.clock import new_id
-from longtake.db.dialects import NOW, SQLITE
+from longtake.db import Transaction
+from longtake.db.dialects import NOW, SQLITE, Identifier, Instant, Json
 from longtake.engine.events import append_event, append_events
 from longtake.engine.queries import plain
 from longtake.engine.queue_postgresql import arrays
-from longtake.services.conversations.store import PAGE_LIMIT, change_conversation, get_conversation
-from longtake.services.conversations.tables import conversations, messages
+from longtake.engine.tables import metadata
+from longtake.services.conversations.store import PAGE_LIMIT, change_conversation, conversations, get_conversation
 from longtake.validation import check_plain_text, clean_plain_text
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from longtake.db import Transaction
+messages = Table(
+    "messages",
+    metadata,
+    Column("id", Identifier, primary_key=True),
+    Column("conversation_id", Identifier, nullable=False),
+    Column("user_id", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("task_id", Identifier),
+    Column("data", Json),
+    Column("created_at", Instant, nullable=False),
+    Column("changed_at", Instant, nullable=False),
+)
 
 TEXT_LIMIT = 10_000
 SHOWN = tuple(column for column in messages.c if column.name != "user_id")
@@ -136,7 +146,7 @@ def finish_messages(tx: Transaction, finished: Sequence[FinishedMessage]) -> dic
     A message that is finished already stays as it is, so that a repeat neither changes it nor counts as unread. Tasks
     whose conversation was deleted are skipped.
     """
-    owners = _lock_conversations(tx, {one.conversation_id for one in finished})
+    owners = _lock_conversations(tx, sorted({one.conversation_id for one in finished}))
     ours = {one.task_id: one for one in finished if owners.get(one.conversation_id) == one.user_id}
     there = _answers(tx, list(ours))
     waiting = {task_id: there[task_id][0] for task_id in ours if there.get(task_id, ("", ""))[1] == "placeholder"}
@@ -153,8 +163,7 @@ def remove_messages_of_tasks(tx: Transaction, conversation_of: Mapping[str, str]
     if not conversation_of:
         return
     touched = sorted(set(conversation_of.values()))
-    # Conversations first and in the order of their ids, as everywhere.
-    tx.execute(select(conversations.c.id).where(conversations.c.id.in_(touched)).order_by("id").with_for_update())
+    _lock_conversations(tx, touched)
     about = (messages.c.conversation_id.in_(touched), messages.c.task_id.in_(sorted(conversation_of)))
     tx.execute(delete(messages).where(*about))
     answers = (messages.c.conversation_id == conversations.c.id, messages.c.role == "assistant")
@@ -166,10 +175,11 @@ def remove_messages_of_tasks(tx: Transaction, conversation_of: Mapping[str, str]
     append_events(tx, [("conversation.changed", row.id, row.user_id, {"unread": row.unread}) for row in rows])
 
 
-def _lock_conversations(tx: Transaction, ids: set[str]) -> dict[str, str]:
+def _lock_conversations(tx: Transaction, ids: Sequence[str]) -> dict[str, str]:
+    """Lock conversations first and in the order of their ids, as everywhere; return the owner of each."""
     if not ids:
         return {}
-    query = select(conversations.c.id, conversations.c.user_id).where(conversations.c.id.in_(sorted(ids)))
+    query = select(conversations.c.id, conversations.c.user_id).where(conversations.c.id.in_(ids))
     return {str(row.id): row.user_id for row in tx.execute(query.order_by(conversations.c.id).with_for_update())}
 
 

@@ -1,27 +1,31 @@
 """A user's conversations. Another user's conversation is answered as not found."""
 
-from __future__ import annotations
+from datetime import datetime
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-from sqlalchemy import delete, func, insert, literal_column, select, tuple_, update
+from sqlalchemy import Column, Integer, Table, Text, delete, func, insert, select, text, tuple_, update
 
 from longtake.clock import new_id
-from longtake.db.dialects import NOW
+from longtake.db import Transaction
+from longtake.db.dialects import NOW, Identifier, Instant
+from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.engine.queries import plain
+from longtake.engine.tables import metadata
 from longtake.errors import NotFound
-from longtake.services.conversations.tables import conversations
+from longtake.http.paging import Cursor
 from longtake.validation import check_plain_text
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from sqlalchemy import ColumnElement
-
-    from longtake.db import Transaction
-    from longtake.engine.engine import Engine
-    from longtake.http.paging import Cursor
+conversations = Table(
+    "conversations",
+    metadata,
+    Column("id", Identifier, primary_key=True),
+    Column("user_id", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("unread", Integer, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("changed_at", Instant, nullable=False),
+)
 
 TITLE_LIMIT = 200
 PAGE_LIMIT = 200
@@ -41,7 +45,7 @@ def get_conversation(tx: Transaction, user_id: str, conversation_id: str) -> dic
     own = (conversations.c.id == conversation_id, conversations.c.user_id == user_id)
     row = tx.execute(select(*SHOWN).where(*own)).first()
     if row is None:
-        raise no_conversation(conversation_id)
+        raise _no_conversation(conversation_id)
     return plain(row)
 
 
@@ -62,7 +66,7 @@ def list_conversations(
 def count_unread(tx: Transaction, user_id: str) -> int:
     """Return the number of unread answers over all the user's conversations."""
     # Spelled like the condition of the partial index, so that only unread conversations are read.
-    unread: ColumnElement[bool] = literal_column("conversations.unread > 0")
+    unread = text("conversations.unread > 0")
     total = select(func.coalesce(func.sum(conversations.c.unread), 0))
     return int(tx.execute(total.where(conversations.c.user_id == user_id, unread)).scalar_one())
 
@@ -84,7 +88,7 @@ def change_conversation(tx: Transaction, user_id: str, conversation_id: str, **v
     own = (conversations.c.id == conversation_id, conversations.c.user_id == user_id)
     row = tx.execute(update(conversations).where(*own).values(**values).returning(*SHOWN)).first()
     if row is None:
-        raise no_conversation(conversation_id)
+        raise _no_conversation(conversation_id)
     return _changed(tx, user_id, plain(row))
 
 
@@ -92,7 +96,7 @@ def remove_conversation(tx: Transaction, user_id: str, conversation_id: str) -> 
     """Delete one of the user's conversations with its messages."""
     own = (conversations.c.id == conversation_id, conversations.c.user_id == user_id)
     if tx.execute(delete(conversations).where(*own)).rowcount == 0:
-        raise no_conversation(conversation_id)
+        raise _no_conversation(conversation_id)
     append_event(tx, "conversation.deleted", subject=conversation_id, user_id=user_id, data={})
 
 
@@ -106,7 +110,7 @@ def remove_conversations_of(tx: Transaction, _engine: Engine, user_id: str, befo
     return len(found) == PAGE_LIMIT
 
 
-def no_conversation(conversation_id: str) -> NotFound:
+def _no_conversation(conversation_id: str) -> NotFound:
     """Return the same error for a conversation that does not exist and for another user's."""
     return NotFound(f"There is no conversation {conversation_id}.", hint="GET /v1/conversations lists yours.")
 

@@ -4,21 +4,15 @@ Each check is a query that both databases understand, and each row it returns is
 transfer, where known. All read whole tables in one pass: audits are rare, but must finish with millions of entries.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sqlalchemy import text
 
+from longtake.capability import CreditHolder
+from longtake.db import Transaction
 from longtake.db.dialects import SQLITE
 from longtake.services.credits.transfers import WAYS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from longtake.capability import CreditHolder
-    from longtake.db import Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +29,8 @@ _ACCOUNT = " ".join(
     for kind, (origin, target) in WAYS.items()
 )
 
-LEDGER = (
+CHECKS = (
+    # The ledger by itself.
     Check(
         "LEDGER_UNBALANCED",
         "All entries together do not sum to zero.",
@@ -61,9 +56,7 @@ LEDGER = (
         WHERE entry.account <> CASE transfer.kind {_ACCOUNT} END OR entry.user_id <> transfer.user_id
         """,  # noqa: S608 - from our own table of kinds
     ),
-)
-
-BALANCES = (
+    # Balances and the ledger.
     Check(
         "BALANCE_WRONG",
         "The user's balance is not the sum of the user's entries.",
@@ -104,9 +97,7 @@ BALANCES = (
         ) AS either GROUP BY user_id HAVING sum(open_holds) <> 0
         """,
     ),
-)
-
-HOLDS = (
+    # Holds and the ledger.
     Check(
         "HOLD_TRANSFERS_WRONG",
         "The hold's transfers are not those of its state: one hold, one capture or release, at most one refund.",
@@ -135,10 +126,7 @@ HOLDS = (
           AND NOT EXISTS (SELECT 1 FROM credit_holds WHERE credit_holds.task_id = transfer.task_id)
         """,
     ),
-)
-
-#: About what credits are held for, as capabilities register it: `holder`, and `noted` for the refunds they know of.
-TASKS = (
+    # What credits are held for, as capabilities register it: `holder`, and `noted` for the refunds they know of.
     Check(
         "HOLD_OPEN_AFTER_END",
         "The task has ended, but its credits are still held.",
@@ -210,8 +198,6 @@ SQLITE_ONLY = (
         """,
     ),
 )
-
-CHECKS = (*LEDGER, *BALANCES, *HOLDS, *TASKS)
 
 #: The most findings listed per code.
 FINDINGS_LIMIT = 100

@@ -3,29 +3,33 @@
 Locks are taken in one order everywhere: holds by task, then balances by user. So no two batches deadlock.
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import orjson
-from sqlalchemy import bindparam
+from sqlalchemy import BigInteger, Column, Table, Text, bindparam
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.clock import new_id
-from longtake.db.dialects import NOW, POSTGRESQL, SQLITE
+from longtake.db import Transaction
+from longtake.db.dialects import NOW, POSTGRESQL, SQLITE, Identifier, Instant
 from longtake.db.prepared import Prepared
 from longtake.engine.queue_postgresql import arrays
+from longtake.engine.tables import metadata
 from longtake.errors import StateConflict
-from longtake.services.credits.tables import credit_holds
 from longtake.services.credits.transfers import HOLDS_LIMIT, Transfer, check_amount, open_balance, post
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from longtake.db import Transaction
+credit_holds = Table(
+    "credit_holds",
+    metadata,
+    Column("task_id", Identifier, primary_key=True),
+    Column("user_id", Text, nullable=False),
+    Column("amount", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("opened_at", Instant, nullable=False),
+    Column("ended_at", Instant),
+)
 
 LOCK_POSTGRESQL = "SELECT FROM credit_holds WHERE task_id = ANY(%s::uuid[]) ORDER BY task_id FOR UPDATE"
 
@@ -63,27 +67,14 @@ def hold(
     tx: Transaction,
     *,
     user_id: str,
-    task_id: str,
-    amount: int,
-    request_id: str | None = None,
-    most: int = HOLDS_LIMIT,
-) -> None:
-    """Hold the price of a task. A task that costs nothing has a hold too.
-
-    Raises InsufficientCredits, or TooManyTasks when the user would have more than `most` open holds.
-    """
-    hold_each(tx, user_id=user_id, amounts={task_id: amount}, request_id=request_id, most=most)
-
-
-def hold_each(
-    tx: Transaction,
-    *,
-    user_id: str,
     amounts: Mapping[str, int],
     request_id: str | None = None,
     most: int = HOLDS_LIMIT,
 ) -> None:
-    """Hold the prices of several tasks of one user as ``hold`` does: all of them, or none."""
+    """Hold the prices of tasks of one user: all of them, or none. A task that costs nothing has a hold too.
+
+    Raises InsufficientCredits, or TooManyTasks when the user would have more than `most` open holds.
+    """
     for task_id, amount in amounts.items():
         check_amount(amount, least=0)
         if not tx.run(OPEN[tx.dialect], task_id=task_id, user_id=user_id, amount=amount):
@@ -101,17 +92,6 @@ def hold_each(
         {user_id: len(amounts)},
         most_holds=most,
     )
-
-
-def capture(tx: Transaction, task_ids: Sequence[str]) -> list[str]:
-    """Capture the holds of tasks; return the tasks whose hold this call ended. Ended holds stay as they are."""
-    return end_holds(tx, capture=task_ids).captured
-
-
-def release(tx: Transaction, task_ids: Sequence[str], reason: str | Mapping[str, str]) -> dict[str, int]:
-    """Release the holds of tasks; return the amount given back for each hold that this call ended."""
-    reasons = reason if isinstance(reason, Mapping) else dict.fromkeys(task_ids, reason)
-    return end_holds(tx, release={task_id: reasons[task_id] for task_id in task_ids}).released
 
 
 def end_holds(tx: Transaction, *, capture: Sequence[str] = (), release: Mapping[str, str] | None = None) -> Ended:

@@ -1,20 +1,17 @@
 """Manual transfers: grant credits, withdraw them, refund a task."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from sqlalchemy import select, update
+from sqlalchemy import BigInteger, column, select, table, update
 
 from longtake.clock import new_id
-from longtake.db.dialects import POSTGRESQL
+from longtake.db import Transaction
+from longtake.db.dialects import POSTGRESQL, Identifier
 from longtake.errors import NotFound, StateConflict
-from longtake.services.credits.tables import credit_holds, credit_transfers, tasks
-from longtake.services.credits.transfers import Transfer, check_amount, open_balance, post
+from longtake.services.credits.holds import credit_holds
+from longtake.services.credits.transfers import Transfer, check_amount, credit_transfers, open_balance, post
 from longtake.validation import check_plain_text
 
-if TYPE_CHECKING:
-    from longtake.db import Transaction
+#: The only column of tasks that the ledger writes: the refunded amount.
+tasks = table("tasks", column("id", Identifier), column("credits_refunded", BigInteger))
 
 NAME_LIMIT = 200
 REASON_LIMIT = 500

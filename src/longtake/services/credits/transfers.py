@@ -1,26 +1,47 @@
 """Transfers: each is written with its two entries, the balance they change, and an event. Users can list theirs."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import BigInteger, Column, Integer, Row, Table, Text, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from longtake.db.dialects import NOW, SQLITE
+from longtake.db import Transaction
+from longtake.db.dialects import NOW, SQLITE, Identifier, Instant
 from longtake.engine.events import TOPIC, append_events
 from longtake.engine.queries import plain
 from longtake.engine.queue_postgresql import arrays
+from longtake.engine.tables import metadata
 from longtake.services.credits.errors import InsufficientCredits, InvalidAmount, TooManyTasks
-from longtake.services.credits.tables import credit_balances, credit_transfers
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+credit_transfers = Table(
+    "credit_transfers",
+    metadata,
+    Column("id", Identifier, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("user_id", Text, nullable=False),
+    Column("task_id", Identifier),
+    Column("amount", BigInteger, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("made_by", Text),
+    Column("reference", Text),
+    Column("request_id", Text),
+    Column("at", Instant, nullable=False),
+)
 
-    from sqlalchemy import Row
-
-    from longtake.db import Transaction
+#: Users' balances, kept beside the entries. The program's own accounts have no row: every transfer would wait for it.
+credit_balances = Table(
+    "credit_balances",
+    metadata,
+    Column("user_id", Text, primary_key=True),
+    Column("available", BigInteger, nullable=False),
+    Column("held", BigInteger, nullable=False),
+    #: As many holds of the user are open: a submit need not count them.
+    Column("open_holds", Integer, nullable=False),
+    Column("changed_at", Instant, nullable=False),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +105,7 @@ WAYS = {
 }
 USER_ACCOUNTS = ("available", "held")
 COLUMNS = ("id", "kind", "user_id", "task_id", "amount", "reason", "made_by", "reference", "request_id")
+_columns = attrgetter(*COLUMNS)
 
 LOCK_POSTGRESQL = "SELECT FROM credit_balances WHERE user_id = ANY(%s::text[]) ORDER BY user_id FOR UPDATE"
 
@@ -222,20 +244,6 @@ def _post_sqlite(
     tx.sql_many(ENTRY_SQLITE, [entry for one in transfers for entry in _entries(one)])
     append_events(tx, [_event(one, after[one.user_id]) for one in transfers])
     return after
-
-
-def _columns(one: Transfer) -> tuple[Any, ...]:
-    return (
-        one.id,
-        one.kind,
-        one.user_id,
-        one.task_id,
-        one.amount,
-        one.reason,
-        one.made_by,
-        one.reference,
-        one.request_id,
-    )
 
 
 def _entries(one: Transfer) -> list[tuple[str, str, str | None, int]]:

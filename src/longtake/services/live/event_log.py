@@ -3,18 +3,13 @@
 A client at a cursor has seen every event up to it, and no later event is ever written before it.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from longtake.db import Transaction
 from longtake.db.dialects import SQLITE
 from longtake.engine.events import Event, forgotten_until, is_held_up, read_events
 from longtake.http.errors import InvalidCursor
-
-if TYPE_CHECKING:
-    from longtake.db import Transaction
 
 Cursor = tuple[int, int]
 

@@ -9,24 +9,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 
 import structlog
 
-from longtake.engine.events import TOPIC
+from longtake.clock import Clock
+from longtake.db import Database, Transaction
+from longtake.engine.events import TOPIC, Event
 from longtake.errors import LongtakeError
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
 from longtake.services.live.event_log import Cursor, LogPage, current_place, read_page
-from longtake.services.live.streams import EncodedEvent, EndReason, Subscriber, TypeFilter, encode_event
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractAsyncContextManager
-
-    from longtake.clock import Clock
-    from longtake.db import Database, Transaction
-    from longtake.engine.events import Event
-
+from longtake.services.live.streams import EncodedEvent, EndReason, Subscriber, encode_event
 
 PAGE_LIMIT = 1_000
 #: The log is read this often even without a signal, because signals get lost.
@@ -75,15 +69,10 @@ class Feed:
         """Return the cursor up to which every subscriber has its events."""
         return self._place or (0, 0)
 
-    @property
-    def subscriber_count(self) -> int:
-        """Return how many subscribers there are."""
-        return sum(len(subscribers) for subscribers in self._subscribers.values())
-
-    async def join(self, user_id: str, type_filter: TypeFilter, start: Cursor | None = None) -> Subscriber:
+    async def join(self, user_id: str, types: Sequence[str], start: Cursor | None = None) -> Subscriber:
         """Return a new subscriber, with the events it missed if all of them are still in memory."""
         place = await self._ensure_started()
-        subscriber = Subscriber(user_id, place, type_filter, start)
+        subscriber = Subscriber(user_id, place, types, start)
         if subscriber.start <= place:
             subscriber.missed = self._buffer.events_of(user_id, subscriber.start)
         first = user_id not in self._subscribers
@@ -124,7 +113,6 @@ class Feed:
         self._end_all(EndReason.SERVER_STOPPING)
 
     def running(self) -> AbstractAsyncContextManager[None]:
-        """Follow the log while the server runs."""
         return self._database.signals.heeded(TOPIC, self._wake, self._loop())
 
     async def _loop(self) -> None:

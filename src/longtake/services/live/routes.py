@@ -21,7 +21,7 @@ from longtake.services.accounts.current_caller import Caller, CurrentCaller
 from longtake.services.accounts.errors import Forbidden, Unauthorized
 from longtake.services.live.event_log import read_cursor
 from longtake.services.live.feed import Feed
-from longtake.services.live.streams import EndReason, Stream, StreamLimits, Streams, TypeFilter
+from longtake.services.live.streams import EndReason, Stream, StreamLimits, Streams
 
 #: ASGI extension with the connection's transport, which is needed to abort a connection that accepts no more bytes.
 TRANSPORT = "longtake.transport"
@@ -97,10 +97,9 @@ def build_routes(streams: Streams, types: Sequence[str]) -> APIRouter:
         caller.require("read")
         word = last_event_id or cursor
         start = None if word is None else read_cursor(word)
-        type_filter = TypeFilter(types.split(",") if types else ())
-        return EventStreamResponse(
-            await streams.open(caller.user_id, start, type_filter, _still_valid(request, caller))
-        )
+        patterns = types.split(",") if types else ()
+        stream = await streams.open(caller.user_id, start, patterns, _still_valid(request, caller))
+        return EventStreamResponse(stream)
 
     return router
 
@@ -132,7 +131,6 @@ class EventStreamResponse(EventSourceResponse):
         self._stream = stream
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the stream to its end."""
         transport = (scope.get("extensions") or {}).get(TRANSPORT)
         if transport is not None:
             self._stream.subscriber.hang_up = transport.abort

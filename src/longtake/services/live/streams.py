@@ -5,24 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
-from longtake.clock import iso_timestamp
+from longtake.clock import Clock, iso_timestamp
+from longtake.db import Database, Transaction
 from longtake.db.errors import DatabaseError
-from longtake.engine.events import forgotten_until, read_events_of
+from longtake.engine.events import Event, forgotten_until, read_events_of, selects
 from longtake.services.live.errors import TooManyStreams
 from longtake.services.live.event_log import Cursor, log_end, write_cursor
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-
-    from longtake.clock import Clock
-    from longtake.db import Database, Transaction
-    from longtake.engine.events import Event
     from longtake.services.live.feed import Feed
 
 #: Milliseconds a browser waits before it reconnects.
@@ -83,33 +80,20 @@ def last_frame(reason: EndReason) -> bytes:
     return b'event: %b\ndata: {"reason":"%b"}\n\n' % (name, reason.encode())
 
 
-class TypeFilter:
-    """Selects event types: `task.*` matches all that begin so; no pattern at all matches every type."""
-
-    def __init__(self, patterns: Sequence[str] = ()) -> None:
-        self._all = not patterns or "*" in patterns
-        self._names = frozenset(one for one in patterns if not one.endswith("*"))
-        self._beginnings = tuple(one[:-1] for one in patterns if one.endswith("*"))
-
-    def matches(self, kind: str) -> bool:
-        """Return whether events of this type are selected."""
-        return self._all or kind in self._names or kind.startswith(self._beginnings)
-
-
 class Subscriber:
     """A bounded queue between the feed and one connection: every selected event after `since`.
 
     One that is too slow is ended and can resume from its cursor.
     """
 
-    def __init__(self, user_id: str, since: Cursor, type_filter: TypeFilter, start: Cursor | None = None) -> None:
+    def __init__(self, user_id: str, since: Cursor, types: Sequence[str], start: Cursor | None = None) -> None:
         self.user_id = user_id
         #: Where the feed was when this subscriber joined; earlier events are read from the log.
         self.since = since
         self.start = since if start is None else start
         #: The events between `start` and `since` if they are in memory; else they are in the log.
         self.missed: list[EncodedEvent] | None = None
-        self.type_filter = type_filter
+        self.types = types
         self.ended: EndReason | None = None
         #: Aborts a connection that does not even accept the last frame.
         self.hang_up: Callable[[], None] = lambda: None
@@ -120,7 +104,7 @@ class Subscriber:
 
     def put(self, event: EncodedEvent) -> None:
         """Queue an event, unless the subscriber has it already or does not select it."""
-        if self.ended is not None or event.cursor <= self.start or not self.type_filter.matches(event.type):
+        if self.ended is not None or event.cursor <= self.start or not selects(self.types, event.type):
             return
         self._frames.append(event.frame)
         self._bytes += len(event.frame)
@@ -184,7 +168,7 @@ class Streams:
         self._open: Counter[str] = Counter()
 
     async def open(
-        self, user_id: str, start: Cursor | None, type_filter: TypeFilter, still_valid: Callable[[], Awaitable[bool]]
+        self, user_id: str, start: Cursor | None, types: Sequence[str], still_valid: Callable[[], Awaitable[bool]]
     ) -> Stream:
         """Return a stream from a cursor, or from now; raises TooManyStreams. The caller must close it."""
         limits = self.limits
@@ -196,13 +180,12 @@ class Streams:
             raise TooManyStreams(message, hint=hint, retry_after=RETRY_AFTER_SECONDS, limit=limits.in_all)
         self._open[user_id] += 1
         try:
-            return Stream(self, await self.feed.join(user_id, type_filter, start), still_valid)
+            return Stream(self, await self.feed.join(user_id, types, start), still_valid)
         except BaseException:
             self._count_down(user_id)
             raise
 
     def close(self, subscriber: Subscriber) -> None:
-        """Close the stream of a subscriber."""
         subscriber.close()
         self.feed.leave(subscriber)
         self._count_down(subscriber.user_id)
@@ -232,7 +215,6 @@ class Stream:
             yield last_frame(self.subscriber.ended)
 
     def close(self) -> None:
-        """Leave the feed."""
         self._streams.close(self.subscriber)
 
     async def _missed(self) -> AsyncGenerator[bytes]:
@@ -248,7 +230,7 @@ class Stream:
             if page is None:
                 subscriber.end(EndReason.EVENTS_FORGOTTEN)
                 return
-            if frames := b"".join(event.frame for event in page if subscriber.type_filter.matches(event.type)):
+            if frames := b"".join(event.frame for event in page if selects(subscriber.types, event.type)):
                 yield frames
             more = len(page) == PAGE
             after = page[-1].cursor if page else after
@@ -266,7 +248,6 @@ class Stream:
         return await self._streams.database.read(read_missed, *arguments, as_user=subscriber.user_id)
 
     async def _live(self) -> AsyncGenerator[bytes]:
-        """Yield live events, and heartbeats in between."""
         subscriber, clock, limits = self.subscriber, self._streams.clock, self._streams.limits
         now = clock.monotonic()
         beat_at, check_at = now + limits.heartbeat_seconds, now + limits.check_seconds

@@ -9,7 +9,24 @@ from longtake.db.schema import engine_only, now_default, own_rows, partial_index
 
 def upgrade() -> None:
     """Make the tables."""
-    _alerts()
+    op.create_table(
+        "alerts",
+        Column("id", Identifier, primary_key=True, server_default=uuid_default()),
+        Column("severity", Text, nullable=False),
+        Column("code", Text, nullable=False),
+        Column("subject", Text, nullable=False, server_default=""),
+        Column("message", Text, nullable=False),
+        Column("state", Text, nullable=False, server_default="open"),
+        Column("count", Integer, nullable=False, server_default="1"),
+        Column("first_at", Instant, nullable=False, server_default=now_default()),
+        Column("last_at", Instant, nullable=False, server_default=now_default()),
+        Column("acknowledged_by", Text),
+        Column("resolved_at", Instant),
+        CheckConstraint("severity IN ('CRITICAL', 'WARNING', 'INFO')", name="alerts_severity"),
+        CheckConstraint("state IN ('open', 'acknowledged', 'resolved')", name="alerts_state"),
+    )
+    # The same trouble twice is one alert with a count, until it is resolved.
+    partial_index("alerts_live", "alerts", ["code", "subject"], "state <> 'resolved'", unique=True)
     op.create_table(
         "api_keys",
         Column("id", Identifier, primary_key=True, server_default=uuid_default()),
@@ -44,24 +61,3 @@ def downgrade() -> None:
     """Remove them."""
     for table in ("secrets", "api_keys", "alerts"):
         op.drop_table(table)
-
-
-def _alerts() -> None:
-    op.create_table(
-        "alerts",
-        Column("id", Identifier, primary_key=True, server_default=uuid_default()),
-        Column("severity", Text, nullable=False),
-        Column("code", Text, nullable=False),
-        Column("subject", Text, nullable=False, server_default=""),
-        Column("message", Text, nullable=False),
-        Column("state", Text, nullable=False, server_default="open"),
-        Column("count", Integer, nullable=False, server_default="1"),
-        Column("first_at", Instant, nullable=False, server_default=now_default()),
-        Column("last_at", Instant, nullable=False, server_default=now_default()),
-        Column("acknowledged_by", Text),
-        Column("resolved_at", Instant),
-        CheckConstraint("severity IN ('CRITICAL', 'WARNING', 'INFO')", name="alerts_severity"),
-        CheckConstraint("state IN ('open', 'acknowledged', 'resolved')", name="alerts_state"),
-    )
-    # The same trouble twice is one alert with a count, until it is resolved.
-    partial_index("alerts_live", "alerts", ["code", "subject"], "state <> 'resolved'", unique=True)

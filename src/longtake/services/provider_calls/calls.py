@@ -28,7 +28,7 @@ from longtake.db.database import TRANSIENT
 from longtake.engine.kinds import Exponential
 from longtake.engine.outcomes import KEEP, Fail, Outcome, Retry, Snooze
 from longtake.errors import LongtakeError
-from longtake.services.provider_calls.lanes import LaneOwner, Trouble, end_trouble
+from longtake.services.provider_calls import LaneOwner, Trouble, end_trouble
 
 if TYPE_CHECKING:
     from longtake.engine.jobs import Job

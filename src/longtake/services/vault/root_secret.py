@@ -8,13 +8,10 @@ import secrets
 import stat
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from longtake.services.vault.errors import SecretFileUnusable
+from longtake.settings import Settings
 from longtake.settings.checks import LEAST_CHARACTERS
-
-if TYPE_CHECKING:
-    from longtake.settings import Settings
 
 FILE_NAME = "secret.key"
 KEY_BYTES = 32
@@ -41,7 +38,6 @@ class RootSecret:
 
     @classmethod
     def of(cls, settings: Settings) -> RootSecret:
-        """Return the root secret of these settings."""
         return cls(settings.secret_key.get_secret_value(), settings.data_dir)
 
     def derive(self, purpose: str) -> bytes:
@@ -51,7 +47,6 @@ class RootSecret:
         return derive_key(self._secret, purpose)
 
     def exists(self) -> bool:
-        """Return whether the secret exists already."""
         return bool(self._secret) or self._file.exists()
 
 

@@ -12,26 +12,25 @@ import binascii
 import contextlib
 import hashlib
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import structlog
 from pydantic import SecretStr
 from sqlalchemy import Column, Table, Text, delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW, SQLITE, Instant
 from longtake.engine.queries import plain
 from longtake.engine.tables import metadata
 from longtake.errors import LongtakeError, NotFound
 from longtake.services.vault.errors import VaultKeyWrong
 from longtake.services.vault.root_secret import RootSecret, derive_key
+from longtake.settings import Settings
 from longtake.settings.checks import master_keys
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from longtake.db import Database, Transaction
-    from longtake.settings import Settings
 
 PURPOSE = "vault"
 NONCE_BYTES = 12
@@ -69,7 +68,6 @@ class SealingKey:
         return f"SealingKey({self.id})"
 
     def seal(self, name: str, value: str) -> str:
-        """Return the value encrypted and authenticated, as text."""
         nonce = os.urandom(NONCE_BYTES)
         return base64.b64encode(nonce + self._cipher.encrypt(nonce, value.encode(), _bound_to(name))).decode("ascii")
 
@@ -93,7 +91,6 @@ class Vault:
 
     def __init__(self, keys: Callable[[], list[bytes]]) -> None:
         self._load = keys
-        self._loaded: list[SealingKey] = []
 
     @classmethod
     def of(cls, settings: Settings, root: RootSecret) -> Vault:
@@ -111,7 +108,7 @@ class Vault:
         """Store a secret under its name, replacing any there."""
         # With a wrong key, this would overwrite secrets that the right key could still open.
         self.check(tx)
-        key = self._keys()[0]
+        key = self._keys[0]
         first = (sqlite if tx.dialect == SQLITE else postgresql).insert(secrets)
         again = {"key_id": first.excluded.key_id, "sealed": first.excluded.sealed, "changed_at": NOW}
         values = {"name": name, "key_id": key.id, "sealed": key.seal(name, value), "created_at": NOW, "changed_at": NOW}
@@ -124,7 +121,7 @@ class Vault:
             return None
         value = self.open(row.name, row.sealed)
         if value is None:
-            raise _wrong([name])
+            raise wrong_key([name])
         return value
 
     def get_all(self, tx: Transaction) -> dict[str, str | None]:
@@ -133,7 +130,6 @@ class Vault:
         return {row.name: self.open(row.name, row.sealed) for row in rows}
 
     def names(self, tx: Transaction) -> list[dict[str, Any]]:
-        """Return the secrets without their values."""
         columns = (secrets.c.name, secrets.c.key_id, secrets.c.created_at, secrets.c.changed_at)
         return [plain(row) for row in tx.execute(select(*columns).order_by(secrets.c.name))]
 
@@ -144,11 +140,11 @@ class Vault:
 
     def rotate(self, tx: Transaction) -> list[str]:
         """Seal everything with the first key; return the names it changed. All or nothing."""
-        key = self._keys()[0]
+        key = self._keys[0]
         rows = tx.execute(select(secrets).where(secrets.c.key_id != key.id).order_by(secrets.c.name)).all()
         opened = {row.name: self.open(row.name, row.sealed) for row in rows}
         if wrong := [name for name, value in opened.items() if value is None]:
-            raise _wrong(wrong)
+            raise wrong_key(wrong)
         for name, value in opened.items():
             change = {"key_id": key.id, "sealed": key.seal(name, value or ""), "changed_at": NOW}
             tx.execute(update(secrets).where(secrets.c.name == name).values(**change))
@@ -157,61 +153,54 @@ class Vault:
     def check(self, tx: Transaction) -> None:
         """Raise VaultKeyWrong if any secret cannot be opened. Reads only."""
         if wrong := [name for name, value in self.get_all(tx).items() if value is None]:
-            raise _wrong(wrong)
+            raise wrong_key(wrong)
 
     def seal(self, name: str, value: str) -> str:
         """Return a secret sealed with the first key, for a row in another table. It opens only under the same name."""
-        return self._keys()[0].seal(name, value)
+        return self._keys[0].seal(name, value)
 
     def open(self, name: str, sealed: str) -> str | None:
         """Return the value sealed under this name; None when no key opens it."""
         # There are few keys, so each is tried. The key id in the row is for people and for rotation.
-        return next((value for key in self._keys() if (value := key.open(name, sealed)) is not None), None)
+        return next((value for key in self._keys if (value := key.open(name, sealed)) is not None), None)
 
     def is_current(self, name: str, sealed: str) -> bool:
         """Return whether the first key sealed this, so that older keys are not needed for it."""
-        return self._keys()[0].open(name, sealed) is not None
+        return self._keys[0].open(name, sealed) is not None
 
+    @cached_property
     def _keys(self) -> list[SealingKey]:
-        if not self._loaded:
-            self._loaded = [SealingKey(key) for key in self._load()]
-        return self._loaded
+        return [SealingKey(key) for key in self._load()]
 
 
-def _wrong(names: list[str]) -> VaultKeyWrong:
-    which = ", ".join(names)
-    return VaultKeyWrong(f"These stored secrets cannot be opened with this key: {which}.", secrets=names)
+def wrong_key(names: list[str]) -> VaultKeyWrong:
+    """Return the error for stored secrets that no key opens."""
+    return VaultKeyWrong(f"These stored secrets cannot be opened with this key: {', '.join(names)}.", secrets=names)
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class KeySource:
     """Returns keys from memory at once; `kept_fresh` reads the vault every few seconds."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        vault: Vault,
-        database: Database,
-        on_change: Callable[[], Awaitable[object]] | None = None,
-    ) -> None:
-        self._settings = settings
-        self._vault = vault
-        self._database = database
-        self._on_change = on_change
-        self._stored: dict[str, str] = {}
-        self._unreadable: frozenset[str] = frozenset()
+    settings: Settings
+    vault: Vault
+    database: Database
+    on_change: Callable[[], Awaitable[object]] | None = None
+    _stored: dict[str, str] = field(default_factory=dict, init=False)
+    _unreadable: frozenset[str] = field(default=frozenset(), init=False)
 
     def __call__(self, name: str) -> str:
         """Return the key, or an empty string."""
-        configured = getattr(self._settings, name, None)
+        configured = getattr(self.settings, name, None)
         value = configured.get_secret_value() if isinstance(configured, SecretStr) else ""
         return value or self._stored.get(name, "")
 
     async def refresh(self) -> None:
         """Read the vault now. A secret that cannot be opened does not affect the others."""
-        found = await self._database.read(self._vault.get_all)
+        found = await self.database.read(self.vault.get_all)
         before, self._stored = self._stored, {name: value for name, value in found.items() if value is not None}
-        if self._on_change is not None and self._stored != before:
-            await self._on_change()
+        if self.on_change is not None and self._stored != before:
+            await self.on_change()
         unreadable = frozenset(found) - frozenset(self._stored)
         if unreadable - self._unreadable:
             log.error("stored secrets cannot be opened with this key", action="vault", names=sorted(unreadable))

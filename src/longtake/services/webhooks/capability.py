@@ -4,7 +4,7 @@ from longtake.capability import AccountRemover, Capability, Context
 from longtake.services.vault.vault import Vault
 from longtake.services.webhooks.dispatcher import Dispatcher
 from longtake.services.webhooks.endpoints import remove_endpoints_of
-from longtake.services.webhooks.jobs import WEBHOOK_LANE, WebhookSender, prune_kind, prune_schedule
+from longtake.services.webhooks.jobs import PRUNE_SCHEDULE, WEBHOOK_LANE, WebhookSender, prune_kind
 
 
 def capability(context: Context) -> Capability:
@@ -14,7 +14,7 @@ def capability(context: Context) -> Capability:
     return Capability(
         kinds=[sender.kind(), prune_kind(database, context.settings.webhook_days)],
         lanes=[WEBHOOK_LANE],
-        schedules=[prune_schedule()],
+        schedules=[PRUNE_SCHEDULE],
         routers="longtake.services.webhooks.routes:routers",
         event_types=("webhook.disabled",),
         account_removers=[AccountRemover(remove_endpoints_of, at_once=True)],

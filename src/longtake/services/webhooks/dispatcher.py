@@ -1,40 +1,46 @@
 """Turns the log of events into deliveries: each event once per endpoint that wants it, over all machines.
 
+Owners see their deliveries, and can have them sent again.
+
 The row `webhook_cursor` says how far the log has been read. One transaction locks it, writes deliveries and their jobs,
 and moves it: a process that dies in between has done nothing.
 """
-
-from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import structlog
-from sqlalchemy import select, update
+from sqlalchemy import BigInteger, Column, Row, Select, SmallInteger, Table, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.clock import iso_timestamp, new_id
+from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW, SQLITE
-from longtake.engine.events import TOPIC, Event, is_held_up, read_events
+from longtake.engine.control import cancel_of_subjects, hurry
+from longtake.engine.engine import Engine
+from longtake.engine.events import TOPIC, Event, is_held_up, read_events, selects
 from longtake.engine.jobs import JobRequest
-from longtake.errors import LongtakeError
-from longtake.services.webhooks.endpoints import families_of, wants
-from longtake.services.webhooks.tables import webhook_cursor, webhook_deliveries, webhook_endpoints
-
-if TYPE_CHECKING:
-    from sqlalchemy import Row, Select
-
-    from longtake.db import Database, Transaction
-    from longtake.engine.engine import Engine
+from longtake.engine.queries import plain
+from longtake.engine.tables import metadata
+from longtake.errors import LongtakeError, NotFound, StateConflict
+from longtake.services.webhooks.endpoints import (
+    IN_STATE,
+    families_of,
+    get_endpoint,
+    webhook_deliveries,
+    webhook_endpoints,
+)
 
 log = structlog.get_logger(__name__)
 
 DELIVER = "webhooks.deliver"
+TEST_TYPE = "webhook.test"
+PAGE_LIMIT = 200
 #: Events read in one transaction: each may become twenty deliveries.
 PAGE = 200
 #: The log is read this often even without a signal: signals get lost, and commits come out of order.
@@ -43,6 +49,16 @@ POLL_SECONDS = 5.0
 STALLED_SECONDS = 0.25
 #: Signals in quick succession cause one read.
 GATHER_SECONDS = 0.1
+
+#: One row: how far the log of events has been read.
+webhook_cursor = Table(
+    "webhook_cursor",
+    metadata,
+    Column("id", SmallInteger, primary_key=True),
+    Column("transaction_id", BigInteger, nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+)
+CURSOR = select(webhook_cursor.c.transaction_id, webhook_cursor.c.sequence)
 
 Place = tuple[int, int]
 
@@ -57,7 +73,6 @@ class Dispatcher:
         self._wake = asyncio.Event()
 
     def running(self) -> AbstractAsyncContextManager[None]:
-        """Keep reading until the block ends."""
         return self._database.signals.heeded(TOPIC, self._wake, self._loop())
 
     async def _loop(self) -> None:
@@ -88,7 +103,7 @@ class Dispatcher:
 
 def has_news(tx: Transaction) -> bool:
     """Return whether there are events for some endpoint. Called often; it writes nothing."""
-    start = _start(tx, select(webhook_cursor.c.transaction_id, webhook_cursor.c.sequence))
+    start = _start(tx, CURSOR)
     return start is not None and bool(read_events(tx, start, 1))
 
 
@@ -100,8 +115,7 @@ def is_stalled(tx: Transaction) -> bool:
 
 def dispatch(tx: Transaction, engine: Engine, families: Collection[str], page: int = PAGE) -> bool:
     """Turn the next page of events of these families into deliveries and jobs; return whether there may be more."""
-    cursor = select(webhook_cursor.c.transaction_id, webhook_cursor.c.sequence)
-    start = _start(tx, cursor.with_for_update(skip_locked=True))
+    start = _start(tx, CURSOR.with_for_update(skip_locked=True))
     events = [] if start is None else read_events(tx, start, page)
     if not events:
         return False
@@ -117,16 +131,26 @@ def enqueue_deliveries(tx: Transaction, engine: Engine, delivery_ids: Sequence[s
     engine.enqueue_many(tx, [JobRequest(DELIVER, {"delivery_id": one}, key=one, subject=one) for one in delivery_ids])
 
 
-def delivery_values(endpoint: Row[Any], kind: str, payload: Any, event: str | None) -> dict[str, Any]:
+def delivery_values(endpoint_id: str, user_id: str, kind: str, payload: Any, event: str | None) -> dict[str, Any]:
     """Return the columns of a new delivery. Its payload never changes afterwards."""
     return {
         "id": new_id(),
-        "endpoint_id": endpoint.id,
-        "user_id": endpoint.user_id,
+        "endpoint_id": endpoint_id,
+        "user_id": user_id,
         "event": event,
         "type": kind,
         "payload": orjson.dumps(payload).decode(),
     }
+
+
+def write_deliveries(tx: Transaction, engine: Engine, values: Sequence[dict[str, Any]]) -> None:
+    """Write the deliveries that do not exist yet, and enqueue their jobs."""
+    if not values:
+        return
+    first = (sqlite if tx.dialect == SQLITE else postgresql).insert(webhook_deliveries)
+    constant = {"state": "pending", "attempts": 0, "next_at": NOW, "created_at": NOW}
+    statement = first.values(constant).on_conflict_do_nothing().returning(webhook_deliveries.c.id)
+    enqueue_deliveries(tx, engine, list(tx.execute(statement, values).scalars()))
 
 
 def _start(tx: Transaction, cursor: Select[tuple[int, int]]) -> Place | None:
@@ -162,17 +186,12 @@ def _write(tx: Transaction, engine: Engine, events: Sequence[Event]) -> None:
     endpoints = _endpoints_of(tx, {str(event.user_id) for event in events})
     end = _first_unused(tx)
     values = [
-        delivery_values(endpoint, event.type, _payload(event), event.place)
+        delivery_values(endpoint.id, endpoint.user_id, event.type, _payload(event), event.place)
         for event in events
         for endpoint in endpoints[str(event.user_id)]
-        if _is_news(event, endpoint, end) and wants(endpoint.events, event.type)
+        if _is_news(event, endpoint, end) and selects(endpoint.events, event.type)
     ]
-    if not values:
-        return
-    first = (sqlite if tx.dialect == SQLITE else postgresql).insert(webhook_deliveries)
-    constant = {"state": "pending", "attempts": 0, "next_at": NOW, "created_at": NOW}
-    statement = first.values(constant).on_conflict_do_nothing().returning(webhook_deliveries.c.id)
-    enqueue_deliveries(tx, engine, list(tx.execute(statement, values).scalars()))
+    write_deliveries(tx, engine, values)
 
 
 def _is_news(event: Event, endpoint: Row[Any], first_unused: int) -> bool:
@@ -210,3 +229,74 @@ def _payload(event: Event) -> dict[str, Any]:
     moment = iso_timestamp(event.at, "microseconds")
     data = {**(event.data or {}), "id": event.subject, "cursor": event.place}
     return {"type": event.type, "timestamp": moment, "data": data}
+
+
+SHOWN = tuple(webhook_deliveries.c[name] for name in (
+    "id", "event", "type", "state", "attempts", "status_code", "seconds", "error", "next_at", "created_at", "ended_at",
+))  # fmt: skip
+
+
+def list_deliveries(
+    tx: Transaction, user_id: str, endpoint_id: str, state: str | None, before: str | None, limit: int
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Return a page of deliveries, newest first, and the cursor of the next page, if any."""
+    get_endpoint(tx, user_id, endpoint_id)
+    own = (webhook_deliveries.c.endpoint_id == endpoint_id, webhook_deliveries.c.user_id == user_id)
+    query = select(*SHOWN).where(*own)
+    if state is not None:
+        query = query.where(IN_STATE[state])
+    if before is not None:
+        query = query.where(webhook_deliveries.c.id < before)
+    rows = tx.execute(query.order_by(webhook_deliveries.c.id.desc()).limit(limit + 1)).all()
+    cursor = str(rows[limit - 1].id) if len(rows) > limit else None
+    return [plain(row) for row in rows[:limit]], cursor
+
+
+def get_delivery(tx: Transaction, user_id: str, endpoint_id: str, delivery_id: str) -> dict[str, Any]:
+    """Return one delivery with its payload."""
+    get_endpoint(tx, user_id, endpoint_id)
+    query = select(*SHOWN, webhook_deliveries.c.payload).where(*_own(user_id, endpoint_id, delivery_id))
+    row = tx.execute(query).first()
+    if row is None:
+        raise NotFound(f"There is no delivery {delivery_id}.", hint="GET /v1/webhooks/{id}/deliveries lists them.")
+    return plain(row) | {"payload": orjson.loads(row.payload)}
+
+
+def send_test(tx: Transaction, engine: Engine, user_id: str, endpoint_id: str, moment: str) -> dict[str, Any]:
+    """Send a `webhook.test`. It is attempted once, and its result does not affect the endpoint."""
+    _require_enabled(tx, user_id, endpoint_id)
+    payload = {"type": TEST_TYPE, "timestamp": moment, "data": {"id": endpoint_id, "cursor": None}}
+    values = delivery_values(endpoint_id, user_id, TEST_TYPE, payload, None)
+    write_deliveries(tx, engine, [values])
+    return get_delivery(tx, user_id, endpoint_id, values["id"])
+
+
+def redeliver(tx: Transaction, engine: Engine, user_id: str, endpoint_id: str, delivery_id: str) -> dict[str, Any]:
+    """Try again now, under the same id. A delivery that has ended gets all its attempts again."""
+    get_delivery(tx, user_id, endpoint_id, delivery_id)
+    _require_enabled(tx, user_id, endpoint_id)
+    own = _own(user_id, endpoint_id, delivery_id)
+    again = {"state": "pending", "next_at": NOW, "ended_at": None}
+    ended = update(webhook_deliveries).where(*own, webhook_deliveries.c.state != "pending").values(**again)
+    if tx.execute(ended).rowcount:
+        # A delivery that failed with its endpoint may still have its old job, hours away and with few attempts left.
+        # What ends that job at this moment changes no delivery that has ended.
+        cancel_of_subjects(tx, [delivery_id], [DELIVER], "delivered again by hand")
+        enqueue_deliveries(tx, engine, [delivery_id])
+    elif hurry(tx, DELIVER, [delivery_id]):
+        tx.execute(update(webhook_deliveries).where(*own).values(next_at=NOW))
+    else:
+        raise StateConflict(f"The delivery {delivery_id} is already being attempted.", hint="Try again in a moment.")
+    return get_delivery(tx, user_id, endpoint_id, delivery_id)
+
+
+def _require_enabled(tx: Transaction, user_id: str, endpoint_id: str) -> None:
+    if not get_endpoint(tx, user_id, endpoint_id)["enabled"]:
+        raise StateConflict(
+            f"The webhook {endpoint_id} is disabled.", hint='PATCH it with {"enabled": true}, then try again.'
+        )
+
+
+def _own(user_id: str, endpoint_id: str, delivery_id: str) -> tuple[Any, Any, Any]:
+    one = webhook_deliveries.c
+    return one.id == delivery_id, one.endpoint_id == endpoint_id, one.user_id == user_id

@@ -1,25 +1,84 @@
-"""A user's endpoints and the event types each one gets. Another user's endpoint is answered as not found."""
+"""A user's endpoints and the event types each one gets. Another user's endpoint is answered as not found.
 
-from __future__ import annotations
+The tables of endpoints and deliveries are here too: an endpoint that is disabled fails its deliveries.
+"""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from datetime import datetime
+from typing import Any, Literal
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ColumnElement,
+    Double,
+    Integer,
+    Table,
+    Text,
+    delete,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
 
-from longtake.db.dialects import NOW, POSTGRESQL, later
+from longtake.db import Transaction
+from longtake.db.dialects import NOW, POSTGRESQL, Identifier, Instant, Json, later
+from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.engine.queries import plain
+from longtake.engine.tables import metadata
 from longtake.errors import NotFound, StateConflict
-from longtake.services.webhooks.tables import IN_STATE, webhook_deliveries, webhook_endpoints
 
-if TYPE_CHECKING:
-    from datetime import datetime
+webhook_endpoints = Table(
+    "webhook_endpoints",
+    metadata,
+    Column("id", Identifier, primary_key=True),
+    Column("user_id", Text, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("events", Json, nullable=False),
+    Column("secret", Text, nullable=False),
+    Column("previous_secret", Text),
+    Column("previous_ends_at", Instant),
+    Column("enabled", Boolean, nullable=False),
+    Column("disabled_reason", Text),
+    Column("since_transaction", BigInteger, nullable=False),
+    Column("since_sequence", BigInteger, nullable=False),
+    Column("since_snapshot", Text),
+    Column("last_success_at", Instant),
+    Column("created_at", Instant, nullable=False),
+    Column("changed_at", Instant, nullable=False),
+)
 
-    from longtake.db import Transaction
-    from longtake.engine.engine import Engine
+webhook_deliveries = Table(
+    "webhook_deliveries",
+    metadata,
+    Column("id", Identifier, primary_key=True),
+    Column("endpoint_id", Identifier, nullable=False),
+    Column("user_id", Text, nullable=False),
+    Column("event", Text),
+    Column("type", Text, nullable=False),
+    Column("payload", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("status_code", Integer),
+    Column("seconds", Double),
+    Column("error", Text),
+    Column("next_at", Instant),
+    Column("created_at", Instant, nullable=False),
+    Column("ended_at", Instant),
+)
+
+#: Deliveries in each state, written as the partial indexes have it.
+IN_STATE: dict[str, ColumnElement[bool]] = {
+    state: literal_column(f"webhook_deliveries.state = '{state}'") for state in ("pending", "delivered", "failed")
+}
 
 MOST_ENDPOINTS = 20
+MOST_PATTERNS = 50
 #: After a rotation, the previous secret signs as well for this long.
 OVERLAP_SECONDS = 86_400.0
 
@@ -143,9 +202,6 @@ def _from_now_on(tx: Transaction) -> dict[str, Any]:
     return {"since_transaction": 0, "since_sequence": tx.sql("SELECT coalesce(max(sequence), 0) FROM events")[0][0]}
 
 
-MOST_PATTERNS = 50
-
-
 def delivered(types: Sequence[str]) -> list[str]:
     """Return those of the types that are sent: not those about webhooks, or a failing endpoint could cause its own."""
     return [one for one in types if not one.startswith("webhook.")]
@@ -154,8 +210,3 @@ def delivered(types: Sequence[str]) -> list[str]:
 def families_of(types: Sequence[str]) -> frozenset[str]:
     """Return the families of types that are sent."""
     return frozenset(one.partition(".")[0] for one in delivered(types))
-
-
-def wants(patterns: Sequence[str], kind: str) -> bool:
-    """Return whether an endpoint with these patterns gets events of this type; without patterns it gets all."""
-    return not patterns or kind in patterns or f"{kind.partition('.')[0]}.*" in patterns

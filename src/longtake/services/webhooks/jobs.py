@@ -4,41 +4,33 @@ Delivery is at least once: when the response to an attempt is lost, the attempt 
 Only the engine retries.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import delete, or_, select, update
+from sqlalchemy import Row, delete, or_, select, update
 
+from longtake.adapters.net import HttpClient, Response
 from longtake.adapters.net.errors import AddressRefused, NetError
 from longtake.adapters.net.responses import retry_after_seconds
+from longtake.clock import Clock
+from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW, later, seconds_until
-from longtake.engine.jobs import Priority
+from longtake.engine.engine import Engine
+from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import JobKind, Settlement, Steps
 from longtake.engine.lanes import Lane
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Retry, Snooze
 from longtake.engine.schedules import Schedule, database_now
 from longtake.redaction import redact_text
 from longtake.services.vault.errors import VaultKeyWrong
+from longtake.services.vault.vault import Vault
 from longtake.services.webhooks.dispatcher import DELIVER
-from longtake.services.webhooks.endpoints import disable_endpoint
+from longtake.services.webhooks.endpoints import disable_endpoint, webhook_deliveries, webhook_endpoints
 from longtake.services.webhooks.signatures import sealed_name, signed_headers
-from longtake.services.webhooks.tables import webhook_deliveries, webhook_endpoints
 from longtake.validation import clean_plain_text
-
-if TYPE_CHECKING:
-    from sqlalchemy import Row
-
-    from longtake.adapters.net import HttpClient, Response
-    from longtake.clock import Clock
-    from longtake.db import Database, Transaction
-    from longtake.engine.engine import Engine
-    from longtake.engine.jobs import Job
-    from longtake.services.vault.vault import Vault
 
 WEBHOOK_LANE = Lane("webhooks", max_running=64)
 MINUTE, HOUR = 60.0, 3_600.0
@@ -49,6 +41,7 @@ CALL_SECONDS = 15.0
 ERROR_CHARACTERS = 300
 REDIRECTS = range(300, 400)
 SUCCESSES = range(200, 300)
+#: The receiver wants no more deliveries, ever.
 GONE = 410
 #: Statuses whose Retry-After header is honoured.
 BUSY = (429, 503)
@@ -57,7 +50,7 @@ OUR_FAULT = "Something went wrong here, not at your server."
 
 PRUNE = "webhooks.prune"
 PRUNE_PAGE = 1_000
-PRUNE_EVERY_SECONDS = 3_600.0
+PRUNE_SCHEDULE = Schedule(PRUNE, PRUNE, every=3_600.0)
 
 #: Deliveries to one endpoint at once.
 MOST_AT_ONCE = 8
@@ -84,8 +77,6 @@ class Attempt:
     seconds: float
     status_code: int | None = None
     error: str | None = None
-    #: The receiver answered 410 and wants no more deliveries, ever.
-    gone: bool = False
     #: A test, sent by hand: its result says nothing about the endpoint.
     is_test: bool = False
     #: Seconds the receiver asks us to wait at least.
@@ -103,7 +94,6 @@ class WebhookSender:
         self._limits = DeliveryLimits(clock)
 
     def kind(self) -> JobKind:
-        """Return the job kind to declare."""
         return JobKind(
             DELIVER,
             self.run,
@@ -157,7 +147,6 @@ class WebhookSender:
             seconds=round(self._clock.monotonic() - started, 3),
             status_code=status,
             error=error,
-            gone=status == GONE,
             is_test=found.event is None,
             retry_after=wait or 0.0 if status in BUSY else 0.0,
         )
@@ -183,7 +172,7 @@ def _outcome(job: Job, attempt: Attempt) -> Outcome:
     """Return the outcome of an attempt."""
     if attempt.error is None:
         return Done(data=attempt)
-    if attempt.gone:
+    if attempt.status_code == GONE:
         return Fail("WEBHOOK_GONE", attempt.error, data=attempt)
     if attempt.is_test or job.attempt > len(WAITS):
         return Fail("WEBHOOK_FAILED", attempt.error, data=attempt)
@@ -252,7 +241,7 @@ def _disable_if_dead(tx: Transaction, attempt: Attempt) -> None:
     """Disable an endpoint that is gone, or that accepted nothing while this delivery used up its attempts."""
     if attempt.is_test:
         return
-    if attempt.gone:
+    if attempt.status_code == GONE:
         disable_endpoint(tx, attempt.endpoint_id, "gone")
         return
     created_at = select(webhook_deliveries.c.created_at).where(webhook_deliveries.c.id == attempt.delivery_id)
@@ -272,11 +261,6 @@ def prune_kind(database: Database, days: float) -> JobKind:
         return Done()
 
     return JobKind(PRUNE, prune, priority=Priority.LOW, time_limit=600.0)
-
-
-def prune_schedule() -> Schedule:
-    """Return the schedule of the prune job."""
-    return Schedule(PRUNE, PRUNE, every=PRUNE_EVERY_SECONDS)
 
 
 def prune_page(tx: Transaction, days: float) -> int:
@@ -333,7 +317,6 @@ class DeliveryLimits:
         return None
 
     def leave(self, endpoint_id: str, user_id: str, seconds: float, *, answered: bool = True) -> None:
-        """End a delivery that took `seconds`."""
         for loads, name in ((self._endpoints, endpoint_id), (self._users, user_id)):
             load = loads[name]
             load.running -= 1

@@ -1,32 +1,151 @@
-"""`/v1/webhooks`: a user's webhooks and their deliveries."""
+"""`/v1/webhooks`: a user's webhooks and their deliveries.
+
+Addresses are checked and secrets made before the transaction.
+"""
 
 from collections.abc import Sequence
-from typing import Annotated
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Query
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from longtake.adapters.net import HttpClient
 from longtake.capability import Context
+from longtake.clock import Clock, iso_timestamp, new_id
+from longtake.db import Database
 from longtake.engine.engine import Engine
 from longtake.engine.events import check_pattern, patterns_of
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.services.accounts.current_caller import GENERATE, READ, Caller, CurrentCaller
-from longtake.services.webhooks.endpoints import delete_endpoint, delivered, get_endpoint, list_endpoints
-from longtake.services.webhooks.schemas import (
-    PATTERNS,
-    DeliveryList,
-    DeliveryView,
-    DeliveryWithPayload,
-    State,
-    WebhookBase,
-    WebhookChangeBase,
-    WebhookList,
-    WebhookView,
-    WebhookWithSecret,
+from longtake.services.vault.vault import Vault
+from longtake.services.webhooks.dispatcher import PAGE_LIMIT, get_delivery, list_deliveries, redeliver, send_test
+from longtake.services.webhooks.endpoints import (
+    MOST_PATTERNS,
+    change_endpoint,
+    create_endpoint,
+    delete_endpoint,
+    delivered,
+    get_endpoint,
+    list_endpoints,
+    rotate_secret,
 )
-from longtake.services.webhooks.service import PAGE_LIMIT, Webhooks, get_delivery, list_deliveries
+from longtake.services.webhooks.signatures import new_secret, seal_secret
+from longtake.validation import check_plain_text
+
+URL_LIMIT = 2_000
+DESCRIPTION_LIMIT = 200
+
+Url = Annotated[str, Field(min_length=1, max_length=URL_LIMIT, description="Where events are sent: https or http.")]
+Description = Annotated[str, Field(max_length=DESCRIPTION_LIMIT, description="A note for yourself.")]
+State = Literal["pending", "delivered", "failed"]
+
+_WEBHOOK = "0199c1f2-7a40-7cc3-98c4-dc0c0c07398f"
+_DELIVERY = "0199c1f2-9d11-7b0e-8f3a-5b1f0e9d2c44"
+_TASK = "0199c1f2-9d00-7b0e-8f3a-5b1f0e9d2c44"
+_MOMENT = "2026-01-01T12:00:00Z"
+_SECRET = "whsec_bm90IGEgc2VjcmV0LCBvbmx5IGFuIGV4YW1wbGUhISE="  # noqa: S105 - an example
+
+_SHOWN: dict[str, Any] = {
+    "id": _WEBHOOK,
+    "url": "https://example.com/longtake",
+    "description": "the shop",
+    "events": ["task.completed", "task.failed"],
+    "enabled": True,
+    "disabled_reason": None,
+    "previous_ends_at": None,
+    "last_success_at": _MOMENT,
+    "created_at": _MOMENT,
+    "changed_at": _MOMENT,
+}
+_SHOWN_DELIVERY: dict[str, Any] = {
+    "id": _DELIVERY,
+    "event": "8124.60",
+    "type": "task.completed",
+    "state": "pending",
+    "attempts": 1,
+    "status_code": 500,
+    "seconds": 0.12,
+    "error": "The server answered 500; only 200 to 299 counts as received.",
+    "next_at": _MOMENT,
+    "created_at": _MOMENT,
+    "ended_at": None,
+}
+_PAYLOAD: dict[str, Any] = {"type": "task.completed", "timestamp": _MOMENT, "data": {"id": _TASK, "cursor": "8124.60"}}
+
+
+class WebhookView(BaseModel):
+    """A webhook as its owner sees it; never its secret."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_SHOWN]})
+
+    id: str
+    url: str
+    description: str
+    events: list[str]
+    enabled: bool
+    disabled_reason: Literal["gone", "failing", "owner"] | None = Field(
+        description="It answered 410, it accepted nothing for three days, or you disabled it."
+    )
+    previous_ends_at: datetime | None = Field(description="Until when the previous secret signs as well.")
+    last_success_at: datetime | None
+    created_at: datetime
+    changed_at: datetime
+
+
+class WebhookWithSecret(WebhookView):
+    """A webhook with its new secret, which is shown only this once."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{**_SHOWN, "secret": _SECRET}]})
+
+    secret: str = Field(description="Verifies signatures. It is not shown again: store it now.")
+
+
+class WebhookList(BaseModel):
+    """All webhooks of a user, the newest first."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"webhooks": [_SHOWN]}]})
+
+    webhooks: list[WebhookView]
+
+
+class DeliveryView(BaseModel):
+    """One event for one webhook: the result of the last attempt, and the time of the next."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_SHOWN_DELIVERY]})
+
+    id: str = Field(description="The header `webhook-id` is `msg_` and this.")
+    event: str | None = Field(description="The event's cursor; null for a test.")
+    type: str
+    state: State
+    attempts: int
+    status_code: int | None
+    seconds: float | None
+    error: str | None
+    next_at: datetime | None
+    created_at: datetime
+    ended_at: datetime | None
+
+
+class DeliveryWithPayload(DeliveryView):
+    """One delivery with its payload."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_SHOWN_DELIVERY | {"payload": _PAYLOAD}]})
+
+    payload: dict[str, Any]
+
+
+class DeliveryList(BaseModel):
+    """Deliveries, newest first; `next` is the `before` of the next page."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"deliveries": [_SHOWN_DELIVERY], "next": _DELIVERY}]})
+
+    deliveries: list[DeliveryView]
+    next: str | None
+
 
 Limit = Annotated[int, Query(ge=1, le=PAGE_LIMIT, description="How many at most.")]
 Older = Annotated[UUID | None, Query(description="Only deliveries older than this one.")]
@@ -36,9 +155,45 @@ FOUND = (*CALLER, "REQUEST_INVALID", "NOT_FOUND")
 WRITTEN = (*CALLER, *BODY, "TEXT_INVALID", "ADDRESS_REFUSED")
 
 
+@dataclass(frozen=True, slots=True)
+class Webhooks:
+    """Creates and changes webhooks, and sends their deliveries again."""
+
+    database: Database
+    engine: Engine
+    client: HttpClient
+    vault: Vault
+    clock: Clock
+
+    async def create(self, user_id: str, url: str, description: str, events: Sequence[str]) -> dict[str, Any]:
+        """Create a webhook; return it with its secret."""
+        self._check({"url": url, "description": description})
+        endpoint_id, secret = new_id(), new_secret()
+        given = (endpoint_id, url, description, events, seal_secret(self.vault, endpoint_id, secret))
+        return await self.database.run(create_endpoint, user_id, *given) | {"secret": secret}
+
+    async def change(self, user_id: str, endpoint_id: str, changes: dict[str, Any]) -> dict[str, Any]:
+        self._check(changes)
+        return await self.database.run(change_endpoint, user_id, endpoint_id, changes)
+
+    async def rotate(self, user_id: str, endpoint_id: str) -> dict[str, Any]:
+        """Replace the secret of a webhook; return the webhook with the new one."""
+        secret = new_secret()
+        sealed = seal_secret(self.vault, endpoint_id, secret)
+        return await self.database.run(rotate_secret, user_id, endpoint_id, sealed) | {"secret": secret}
+
+    def _check(self, texts: dict[str, Any]) -> None:
+        if "description" in texts:
+            check_plain_text("description", texts["description"], most=DESCRIPTION_LIMIT)
+        if "url" in texts:
+            check_plain_text("url", texts["url"], most=URL_LIMIT, least=1)
+            self.client.check_url(texts["url"])
+
+
 def routers(context: Context, engine: Engine) -> list[APIRouter]:
     """Return the routes of this process."""
-    return [build_routes(Webhooks.of(context, engine), context.event_types)]
+    webhooks = Webhooks(context.database, engine, context.http, context.get(Vault), context.clock)
+    return [build_routes(webhooks, context.event_types)]
 
 
 def build_routes(webhooks: Webhooks, types: Sequence[str]) -> APIRouter:
@@ -46,7 +201,6 @@ def build_routes(webhooks: Webhooks, types: Sequence[str]) -> APIRouter:
     router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"], route_class=StrictRoute)
     _add_reading(router, webhooks)
     _add_changing(router, webhooks, patterns_of(delivered(types)))
-    _add_secrets(router, webhooks)
     _add_deliveries(router, webhooks)
     return router
 
@@ -71,9 +225,8 @@ def _add_reading(router: APIRouter, webhooks: Webhooks) -> None:
         """Return a webhook of yours. Scope `read`."""
         caller.require(READ)
         user = caller.user_id
-        return WebhookView.model_validate(
-            await webhooks.database.read(get_endpoint, user, str(webhook_id), as_user=user)
-        )
+        row = await webhooks.database.read(get_endpoint, user, str(webhook_id), as_user=user)
+        return WebhookView.model_validate(row)
 
 
 def _add_changing(router: APIRouter, webhooks: Webhooks, known: Sequence[str]) -> None:
@@ -82,16 +235,33 @@ def _add_changing(router: APIRouter, webhooks: Webhooks, known: Sequence[str]) -
         AfterValidator(lambda pattern: check_pattern(pattern, known)),
         Field(json_schema_extra={"enum": list(known)}),
     ]
-    Patterns = Annotated[list[Pattern], PATTERNS]  # noqa: N806
+    Patterns = Annotated[  # noqa: N806
+        list[Pattern],
+        Field(max_length=MOST_PATTERNS, description="Types such as `task.completed`, or `task.*`; none means all."),
+    ]
 
-    class NewWebhook(WebhookBase):
+    class NewWebhook(BaseModel):
         """A new webhook."""
 
-        events: Patterns = []  # noqa: RUF012 - pydantic copies it
+        model_config = ConfigDict(
+            extra="forbid",
+            json_schema_extra={"examples": [{"url": "https://example.com/longtake", "events": ["task.completed"]}]},
+        )
 
-    class WebhookChange(WebhookChangeBase):
+        url: Url
+        description: Description = ""
+        events: Patterns = []
+
+    class WebhookChange(BaseModel):
         """The fields to change; a field that is missing or null stays as it is."""
 
+        model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"enabled": True}]})
+
+        url: Url | None = None
+        description: Description | None = None
+        enabled: bool | None = Field(
+            default=None, strict=True, description="False sends nothing more; true sends again."
+        )
         events: Patterns | None = None
 
     @router.post("", status_code=201, summary="Make a webhook", responses=problems(*WRITTEN, "STATE_CONFLICT"))
@@ -120,8 +290,6 @@ def _add_changing(router: APIRouter, webhooks: Webhooks, known: Sequence[str]) -
         caller.require(GENERATE)
         await webhooks.database.run(delete_endpoint, caller.user_id, str(webhook_id))
 
-
-def _add_secrets(router: APIRouter, webhooks: Webhooks) -> None:
     @router.post("/{webhook_id}/rotate", summary="Change a webhook's secret", responses=problems(*FOUND))
     async def rotate(webhook_id: UUID, caller: CurrentCaller) -> WebhookWithSecret:
         """Return a new secret. For 24 hours, requests are signed with the previous one as well.
@@ -137,7 +305,9 @@ def _add_secrets(router: APIRouter, webhooks: Webhooks) -> None:
     async def test(webhook_id: UUID, caller: CurrentCaller) -> DeliveryWithPayload:
         """Send a `webhook.test`, attempted once; the delivery shows the result. Scope `generate`."""
         caller.require(GENERATE)
-        return DeliveryWithPayload.model_validate(await webhooks.test(caller.user_id, str(webhook_id)))
+        moment = iso_timestamp(webhooks.clock.now(), "microseconds")
+        sent = await webhooks.database.run(send_test, webhooks.engine, caller.user_id, str(webhook_id), moment)
+        return DeliveryWithPayload.model_validate(sent)
 
 
 def _add_deliveries(router: APIRouter, webhooks: Webhooks) -> None:
@@ -169,6 +339,6 @@ def _add_deliveries(router: APIRouter, webhooks: Webhooks) -> None:
     async def send_again(webhook_id: UUID, delivery_id: UUID, caller: CurrentCaller) -> DeliveryWithPayload:
         """Deliver again now, under the same `webhook-id`; 409 while an attempt is running. Scope `generate`."""
         caller.require(GENERATE)
-        return DeliveryWithPayload.model_validate(
-            await webhooks.redeliver(caller.user_id, str(webhook_id), str(delivery_id))
-        )
+        user, ids = caller.user_id, (str(webhook_id), str(delivery_id))
+        sent = await webhooks.database.run(redeliver, webhooks.engine, user, *ids)
+        return DeliveryWithPayload.model_validate(sent)

@@ -1,22 +1,16 @@
 """Secrets of endpoints, and the signatures made with them, as Standard Webhooks specifies."""
 
-from __future__ import annotations
-
 import base64
 import hmac
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from sqlalchemy import select, update
 
-from longtake.services.vault.errors import VaultKeyWrong
-from longtake.services.webhooks.tables import webhook_endpoints
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from longtake.db import Transaction
-    from longtake.services.vault.vault import Vault
+from longtake.db import Transaction
+from longtake.services.vault.vault import Vault, wrong_key
+from longtake.services.webhooks.endpoints import webhook_endpoints
 
 PREFIX = "whsec_"
 SECRET_BYTES = 32
@@ -73,7 +67,6 @@ def reseal_secrets(tx: Transaction, vault: Vault) -> list[str]:
 
 
 def _reseal(vault: Vault, name: str, sealed: Any) -> str:
-    secret = vault.open(name, sealed)
-    if secret is None:
-        raise VaultKeyWrong(f"These stored secrets cannot be opened with this key: {name}.", secrets=[name])
+    if (secret := vault.open(name, sealed)) is None:
+        raise wrong_key([name])
     return vault.seal(name, secret)

@@ -1,7 +1,5 @@
 """Assets: media files we keep, and where their copies and pictures stand."""
 
-from typing import Any
-
 from alembic import op
 from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, Double, Integer, SmallInteger, Text, false
 
@@ -14,34 +12,8 @@ SQLITE_ID = "-".join("[0-9a-f]" * digits for digits in (8, 4, 4, 4, 12))
 
 def upgrade() -> None:
     """Make the table."""
-    op.create_table("assets", *_file_columns(), *_picture_columns(), *_checks())
-    op.create_index("assets_user", "assets", ["user_id", "id"])
-    op.create_index("assets_newest", "assets", ["user_id", "created_at", "id"])
-    partial_index("assets_result", "assets", ["task_id", "position"], "role = 'result'", unique=True)
-    partial_index("assets_unmirrored", "assets", ["id"], "mirror_state NOT IN ('completed', 'expired')")
-    partial_index(
-        "assets_unfinished",
+    op.create_table(
         "assets",
-        ["id"],
-        "mirror_state IN ('pending', 'downloading', 'uploading', 'failed')"
-        " OR thumbnail_state IN ('pending', 'processing', 'failed')",
-    )
-    # Whether an object belongs to a row is asked before it is removed.
-    partial_index("assets_object", "assets", ["key"], "key IS NOT NULL")
-    partial_index("assets_completed", "assets", ["completed_at"], "role <> 'reference'")
-    # An address may be longer than an entry of PostgreSQL's usual index.
-    by_hash = "USING hash " if is_postgresql() else ""
-    op.execute(f"CREATE INDEX assets_import ON assets {by_hash}(source_url) WHERE role = 'import'")
-    own_rows("assets")
-
-
-def downgrade() -> None:
-    """Remove it."""
-    op.drop_table("assets")
-
-
-def _file_columns() -> list[Column[Any]]:
-    return [
         Column("id", Identifier, primary_key=True, server_default=uuid_default()),
         Column("user_id", Text, nullable=False),
         Column("task_id", Identifier),
@@ -63,11 +35,6 @@ def _file_columns() -> list[Column[Any]]:
         Column("height", Integer),
         Column("duration_seconds", Double),
         Column("created_at", Instant, nullable=False, server_default=now_default()),
-    ]
-
-
-def _picture_columns() -> list[Column[Any]]:
-    return [
         # Whatever word an application uses; 'completed' is the one that starts something.
         Column("status", Text, nullable=False, server_default="completed"),
         Column("completed_at", Instant),
@@ -91,7 +58,31 @@ def _picture_columns() -> list[Column[Any]]:
         Column("preview_state", Text, nullable=False, server_default="none"),
         Column("preview_error", Text),
         Column("preview_key", Text),
-    ]
+        *_checks(),
+    )
+    op.create_index("assets_user", "assets", ["user_id", "id"])
+    op.create_index("assets_newest", "assets", ["user_id", "created_at", "id"])
+    partial_index("assets_result", "assets", ["task_id", "position"], "role = 'result'", unique=True)
+    partial_index("assets_unmirrored", "assets", ["id"], "mirror_state NOT IN ('completed', 'expired')")
+    partial_index(
+        "assets_unfinished",
+        "assets",
+        ["id"],
+        "mirror_state IN ('pending', 'downloading', 'uploading', 'failed')"
+        " OR thumbnail_state IN ('pending', 'processing', 'failed')",
+    )
+    # Whether an object belongs to a row is asked before it is removed.
+    partial_index("assets_object", "assets", ["key"], "key IS NOT NULL")
+    partial_index("assets_completed", "assets", ["completed_at"], "role <> 'reference'")
+    # An address may be longer than an entry of PostgreSQL's usual index.
+    by_hash = "USING hash " if is_postgresql() else ""
+    op.execute(f"CREATE INDEX assets_import ON assets {by_hash}(source_url) WHERE role = 'import'")
+    own_rows("assets")
+
+
+def downgrade() -> None:
+    """Remove it."""
+    op.drop_table("assets")
 
 
 def _checks() -> list[CheckConstraint]:
