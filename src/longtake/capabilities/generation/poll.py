@@ -10,10 +10,9 @@ from sqlalchemy import bindparam, or_, update
 
 from longtake.adapters.providers.errors import ProviderTaskNotFound
 from longtake.adapters.providers.provider import Failed, MediaUrl, Running, Strange, Succeeded
-from longtake.capabilities.generation.intervals import next_poll
 from longtake.capabilities.generation.jobs import OUR_BACK_OFF, QUERY_SECONDS, JobContext, Tally, query_task
 from longtake.capabilities.generation.tables import POLL, UNFINISHED, tasks
-from longtake.capabilities.generation.tasks import Successful
+from longtake.capabilities.generation.tasks import Successful, next_poll
 from longtake.db import Transaction
 from longtake.db.dialects import NOW
 from longtake.engine.control import cancel

@@ -16,7 +16,6 @@ from sqlalchemy import Double, bindparam, func, insert, null, select, update
 
 from longtake.adapters.providers.provider import Provider
 from longtake.capabilities.generation.errors import InvalidReferences
-from longtake.capabilities.generation.intervals import first_poll
 from longtake.capabilities.generation.queries import get_task
 from longtake.capabilities.generation.submissions import CheckedRequest, was_reported
 from longtake.capabilities.generation.tables import (
@@ -48,6 +47,11 @@ PROMPT_IN_EVENT = 200
 ERROR_LIMIT = 500
 #: States of a result's copy that are final without a copy.
 LOST = ("failed", "expired")
+#: Seconds between polls while a task had fewer polls than this; then LAST. Watched tasks are polled sooner.
+STEPS = ((10, 30.0), (30, 60.0))
+LAST = 120.0
+#: Each wait is spread by a tenth, so that tasks submitted together do not stay together; the lane does the rest.
+SPREAD = 0.1
 
 _NEW_COLUMNS = (
     "id", "user_id", "conversation_id", "type", "model", "provider", "prompt", "parameters", "references", "price",
@@ -229,13 +233,19 @@ def start_task(
         # All that a poll needs, so that it reads nothing from the database.
         {"provider": provider.name, "id": started.provider_task_id, "type": row.type, "user": row.user_id},
         key=task_id,
-        delay=0.0 if called_back else first_poll(source),
+        delay=0.0 if called_back else next_poll(0, source),
         lane=provider.query_lane.name,
         subject=task_id,
         request_id=row.request_id,
     )
     engine.enqueue_many(tx, [follow])
     return True
+
+
+def next_poll(polls: int, source: random.Random) -> float:
+    """Return how long to wait after so many polls."""
+    seconds = next((seconds for limit, seconds in STEPS if polls < limit), LAST)
+    return seconds * source.uniform(1 - SPREAD, 1 + SPREAD)
 
 
 # -- ending ---------------------------------------------------------------------------------------------------------

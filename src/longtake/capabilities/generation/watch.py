@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import structlog
 from sqlalchemy import select
 
-from longtake.capabilities.generation.intervals import FAST_SECONDS, next_watched_poll
 from longtake.capabilities.generation.tables import IS_UNFINISHED, POLL, UNFINISHED, tasks
 from longtake.capabilities.generation.tasks import ENDED_SIGNAL
 from longtake.clock import Clock
@@ -35,6 +34,10 @@ log = structlog.get_logger(__name__)
 #: How long a task counts as watched after it was last looked at.
 INTEREST_SECONDS = 10.0
 ROUND_SECONDS = 0.5
+#: Seconds between polls of a watched task, by what it makes; after EARLY_SECONDS of watching, LATER_SECONDS.
+FAST_SECONDS = {"image": 2.0, "video": 5.0}
+EARLY_SECONDS = 120.0
+LATER_SECONDS = {"image": 10.0, "video": 15.0}
 #: Watched tasks of one user with an open stream. More follow when half of these have ended.
 MOST_OF_A_USER = 100
 #: Tasks in one statement, which may have 65,535 parameters and should not hold a lock for long.
@@ -194,7 +197,7 @@ class Watch:
                 del self._watched[task_id]
             elif one.next_at <= now:
                 due.append(task_id)
-                one.next_at = now + next_watched_poll(one.type, now - one.since)
+                one.next_at = now + (FAST_SECONDS if now - one.since < EARLY_SECONDS else LATER_SECONDS)[one.type]
         return due
 
 
