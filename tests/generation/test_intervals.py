@@ -7,7 +7,7 @@ from statistics import mean
 
 import pytest
 
-from longtake.capabilities.generation.estimates import NONE_YET, Estimate, estimate
+from longtake.capabilities.generation.outlook import NONE_YET, Estimate, estimate
 from longtake.capabilities.generation.tasks import next_poll
 
 

@@ -2,7 +2,6 @@
 
 from longtake.adapters.providers.registry import lanes_of
 from longtake.capabilities.generation.deadlines import DeadlineSweep
-from longtake.capabilities.generation.estimates import Estimates
 from longtake.capabilities.generation.health import HealthCheck
 from longtake.capabilities.generation.jobs import JobContext
 from longtake.capabilities.generation.lost_submits import LostSubmitHandler
@@ -27,8 +26,7 @@ def capability(context: Context) -> Capability:
     retention = Retention(database, context.settings.task_days)
     handlers = (SubmitHandler(jobs), PollHandler(jobs), LostSubmitHandler(jobs), deadlines, health, retention)
     watch = Watch(database, context.clock, context.get(Feed))
-    estimates = Estimates(database, context.clock, list(jobs.models))
-    views = TaskViews(watch, estimates, Outlooks(database, context.clock, estimates), jobs.links)
+    views = TaskViews(watch, Outlooks(database, context.clock, list(jobs.models)), jobs.links)
     return Capability(
         kinds=[one.kind() for one in handlers],
         lanes=lanes_of(providers),

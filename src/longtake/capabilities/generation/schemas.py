@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from longtake.capabilities.generation.estimates import Estimate
+from longtake.capabilities.generation.outlook import NO_OUTLOOK, Estimate, Outlook
 from longtake.capabilities.generation.tables import Task
 from longtake.clock import iso_timestamp
 from longtake.services.assets.schemas import ASSET_EXAMPLE, AssetView
@@ -242,19 +241,6 @@ class Received(BaseModel):
     model_config = ConfigDict(json_schema_extra={"examples": [{"received": True}]})
 
     received: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """What callers learn about a task before it ends; all None once it has ended."""
-
-    estimate: dict[str, Any] | None = None
-    queue: dict[str, Any] | None = None
-    retry: dict[str, Any] | None = None
-    usual: dict[str, Any] | None = None
-
-
-NO_OUTLOOK = Outlook()
 
 
 def show_task(task: Task, results: Sequence[Mapping[str, Any]] = (), outlook: Outlook = NO_OUTLOOK) -> dict[str, Any]:

@@ -10,10 +10,9 @@ from typing import Any
 from longtake.adapters.providers.provider import Provider
 from longtake.capabilities.generation.callbacks import find_callback_task, log_hint, take_hint
 from longtake.capabilities.generation.errors import PublicAddressMissing
-from longtake.capabilities.generation.estimates import Estimates
-from longtake.capabilities.generation.outlook import Outlooks
+from longtake.capabilities.generation.outlook import NO_OUTLOOK, Outlook, Outlooks
 from longtake.capabilities.generation.queries import TaskFilter, get_task, list_tasks, unfinished_tasks
-from longtake.capabilities.generation.schemas import NO_OUTLOOK, Outlook, show_model, show_task
+from longtake.capabilities.generation.schemas import show_model, show_task
 from longtake.capabilities.generation.submissions import CheckedRequest, check_request
 from longtake.capabilities.generation.tables import Task
 from longtake.capabilities.generation.tasks import NewTask, TaskLimits, cancel_task, create_task
@@ -34,7 +33,6 @@ class TaskViews:
     """Shows tasks to their users."""
 
     watch: Watch
-    estimates: Estimates
     outlooks: Outlooks
     links: AssetLinks
 
@@ -111,7 +109,7 @@ class Generation:
         outlook = await self.views.outlooks.of_new(new.request.model.name, new.submit_lane)
         answer = await self.database.run(_submit, self.engine, new, self.limits, key, outlook)
         if not answer.replayed:
-            self.views.outlooks.written(new.id, new.submit_lane)
+            self.views.outlooks.queues.join(new.submit_lane, new.id)
         return answer
 
     def _require_reachable(self, request: CheckedRequest) -> None:
@@ -175,7 +173,7 @@ class Generation:
 
     async def models(self) -> list[dict[str, Any]]:
         """Return every model with its limits, price and usual duration."""
-        estimates = await self.views.estimates.all()
+        estimates = await self.views.outlooks.estimates.all()
         return [
             show_model(model, self.offered.available(model), self.lane_of(model), estimates[model.name])
             for model in self.offered.models.values()
