@@ -35,7 +35,7 @@ class Known:
 
 
 def find_known(tx: "Transaction") -> Known:
-    from longtake.capabilities.generation.queries import TaskFilter, list_tasks, unfinished_tasks
+    from longtake.capabilities.generation.tables import TaskFilter, list_tasks, unfinished_tasks
 
     ended = list_tasks(tx, HEAVY, TaskFilter(("completed",)), None, 1000)
     talk = next(task for task in ended if task.conversation_id is not None)
@@ -44,8 +44,8 @@ def find_known(tx: "Transaction") -> Known:
 
 def of_lists(known: Known) -> dict[str, Question]:
     """Return the lists by each filter, for the user who has the most tasks."""
-    from longtake.capabilities.generation.queries import TaskFilter, list_tasks
     from longtake.capabilities.generation.routes import ENDED
+    from longtake.capabilities.generation.tables import TaskFilter, list_tasks
 
     talk = known.talk.conversation_id
     filters = {
@@ -71,7 +71,7 @@ def of_lists(known: Known) -> dict[str, Question]:
 def of_routes(application: "Application", known: Known) -> dict[str, Question]:
     """Return what other routes ask, and what comes with a request that is written."""
     from longtake.capabilities.generation.callbacks import find_callback_task
-    from longtake.capabilities.generation.queries import get_task, unfinished_tasks
+    from longtake.capabilities.generation.tables import get_task, unfinished_tasks
     from longtake.http.idempotency import FIND
     from longtake.server.capabilities import snapshot_parts
     from longtake.server.snapshot import read_parts

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake.capabilities.generation.errors import InvalidReferences
-from longtake.capabilities.generation.queries import TaskFilter
 from longtake.capabilities.generation.submissions import check_request
+from longtake.capabilities.generation.tables import TaskFilter
 from longtake.capabilities.generation.tasks import NewTask, TaskLimits, cancel_task, create_task
 from longtake.errors import NotFound, StateConflict
 from longtake.http.errors import IdempotencyKeyReused

@@ -16,10 +16,10 @@ from longtake import open_database
 from longtake.capabilities.generation.deadlines import end_overdue
 from longtake.capabilities.generation.health import _poll_delay, _unfinished, generation_figures, read_unpolled
 from longtake.capabilities.generation.outlook import NO_OUTLOOK, _read_jobs, read_queues
-from longtake.capabilities.generation.queries import TaskFilter, list_tasks, unfinished_tasks
 from longtake.capabilities.generation.routes import ENDED, RECENT
 from longtake.capabilities.generation.service import _submit
 from longtake.capabilities.generation.submissions import RunningLimit, check_request, is_full
+from longtake.capabilities.generation.tables import TaskFilter, list_tasks, unfinished_tasks
 from longtake.capabilities.generation.tasks import NewTask, TaskLimits
 from longtake.http.idempotency import keyed
 from longtake.services.conversations.store import count_unread, list_conversations

@@ -12,8 +12,15 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, delete, select
 
-from longtake.capabilities.generation.queries import get_task, no_task
-from longtake.capabilities.generation.tables import IS_UNFINISHED, PRUNE, TASK_KINDS, UNFINISHED, tasks
+from longtake.capabilities.generation.tables import (
+    IS_UNFINISHED,
+    PRUNE,
+    TASK_KINDS,
+    UNFINISHED,
+    get_task,
+    no_task,
+    tasks,
+)
 from longtake.capabilities.generation.tasks import Unsuccessful, end_tasks
 from longtake.db import Database, Transaction
 from longtake.engine.control import cancel_of_subjects

@@ -13,7 +13,6 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from longtake.capabilities.generation.errors import InvalidPreference
-from longtake.capabilities.generation.queries import PENDING_LIMIT, TaskFilter, list_tasks, unfinished_tasks
 from longtake.capabilities.generation.removal import delete_conversation, delete_task
 from longtake.capabilities.generation.schemas import (
     CALLBACK,
@@ -30,7 +29,7 @@ from longtake.capabilities.generation.schemas import (
 )
 from longtake.capabilities.generation.service import Generation, TaskViews
 from longtake.capabilities.generation.submissions import check_request
-from longtake.capabilities.generation.tables import Task
+from longtake.capabilities.generation.tables import PENDING_LIMIT, Task, TaskFilter, list_tasks, unfinished_tasks
 from longtake.capability import Context, SnapshotPart
 from longtake.db import Transaction
 from longtake.engine.engine import Engine

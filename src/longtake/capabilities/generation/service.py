@@ -11,10 +11,9 @@ from longtake.adapters.providers.provider import Provider
 from longtake.capabilities.generation.callbacks import find_callback_task, log_hint, take_hint
 from longtake.capabilities.generation.errors import PublicAddressMissing
 from longtake.capabilities.generation.outlook import NO_OUTLOOK, Outlook, Outlooks
-from longtake.capabilities.generation.queries import TaskFilter, get_task, list_tasks, unfinished_tasks
 from longtake.capabilities.generation.schemas import show_model, show_task
 from longtake.capabilities.generation.submissions import CheckedRequest, check_request
-from longtake.capabilities.generation.tables import Task
+from longtake.capabilities.generation.tables import Task, TaskFilter, get_task, list_tasks, unfinished_tasks
 from longtake.capabilities.generation.tasks import NewTask, TaskLimits, cancel_task, create_task
 from longtake.capabilities.generation.watch import Watch
 from longtake.capability import Context

@@ -16,7 +16,6 @@ from sqlalchemy import Double, bindparam, func, insert, null, select, update
 
 from longtake.adapters.providers.provider import Provider
 from longtake.capabilities.generation.errors import InvalidReferences
-from longtake.capabilities.generation.queries import get_task
 from longtake.capabilities.generation.submissions import CheckedRequest, was_reported
 from longtake.capabilities.generation.tables import (
     POLL,
@@ -24,6 +23,7 @@ from longtake.capabilities.generation.tables import (
     TASK_KINDS,
     UNFINISHED,
     Task,
+    get_task,
     task_from,
     tasks,
 )
