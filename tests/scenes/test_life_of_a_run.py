@@ -9,9 +9,8 @@ import pytest
 from sqlalchemy import update
 
 from longtake import Fail
-from longtake.capabilities.scenes.queries import lock_run
 from longtake.capabilities.scenes.queue import ImageOrder, advance_run
-from longtake.capabilities.scenes.tables import scene_runs
+from longtake.capabilities.scenes.tables import lock_run, scene_runs
 from longtake.db.dialects import NOW, SQLITE
 from longtake.errors import NotFound, StateConflict
 from longtake.services.accounts.deletion import AccountDeletion

@@ -11,9 +11,8 @@ from sqlalchemy import func, insert, select, update
 
 from longtake.adapters.providers.errors import ProviderBusy
 from longtake.capabilities.scenes.models import SceneModel
-from longtake.capabilities.scenes.queries import Run, Scene, get_run, lock_run
 from longtake.capabilities.scenes.runs import LANE_PAUSED
-from longtake.capabilities.scenes.tables import IMAGE, image_jobs, scenes
+from longtake.capabilities.scenes.tables import IMAGE, Run, Scene, get_run, image_jobs, lock_run, scenes
 from longtake.clock import new_id
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, seconds_between

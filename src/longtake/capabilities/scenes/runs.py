@@ -11,8 +11,20 @@ from sqlalchemy import Text, cast, delete, exists, insert, select, update
 
 from longtake.capabilities.scenes.errors import InvalidSceneCount
 from longtake.capabilities.scenes.models import SceneModel, SceneModels
-from longtake.capabilities.scenes.queries import ImageJob, Run, get_run, job_from, lock_run, lock_runs
-from longtake.capabilities.scenes.tables import IMAGE, IS_LIVE, LIVE, image_jobs, scene_runs, scenes
+from longtake.capabilities.scenes.tables import (
+    IMAGE,
+    IS_LIVE,
+    LIVE,
+    ImageJob,
+    Run,
+    get_run,
+    image_jobs,
+    job_from,
+    lock_run,
+    lock_runs,
+    scene_runs,
+    scenes,
+)
 from longtake.clock import iso_timestamp, new_id
 from longtake.db import Transaction
 from longtake.db.dialects import NOW

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from longtake.capabilities.scenes.models import SceneModels
-from longtake.capabilities.scenes.queries import Run, get_run, list_runs
 from longtake.capabilities.scenes.queue import (
     NOTHING,
     ImageOrder,
@@ -19,6 +18,7 @@ from longtake.capabilities.scenes.queue import (
 )
 from longtake.capabilities.scenes.runs import NewRun, cancel_run, check_scene_prompt, create_run, delete_run
 from longtake.capabilities.scenes.schemas import show_run, show_summary
+from longtake.capabilities.scenes.tables import Run, get_run, list_runs
 from longtake.capability import Context
 from longtake.db import Database, Transaction
 from longtake.engine.engine import Engine
