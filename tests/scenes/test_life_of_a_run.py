@@ -18,7 +18,7 @@ from longtake.services.credits.errors import InsufficientCredits
 from tests.crossing import meet
 from tests.engine.stage import finish
 from tests.generation.studio import CREDITS, USER
-from tests.scenes.stage import MODEL, PRICE
+from tests.scenes.stage import LANE, MODEL, PRICE
 from tests.statements import statements
 
 if TYPE_CHECKING:
@@ -283,7 +283,7 @@ async def test_a_run_that_is_advanced_while_it_is_cancelled_waits_in_one_order(
     await studio.advance(run_id)
     [one, *_others] = await studio.images()
     assert await studio.database.run(finish, studio.engine, one, Fail("NO_RESULT", "nothing"), studio.worker)
-    order = ImageOrder(studio.scenes.models.find(MODEL), 100, None)
+    order = ImageOrder(studio.scenes.models.find(MODEL), LANE, 100, None)
 
     async def advance(stand_still: Callable[[], None]) -> None:
         def write(tx: Transaction) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,9 +18,8 @@ from sqlalchemy import select, update
 from longtake.adapters.decoder.errors import MediaRefused
 from longtake.adapters.providers.errors import ProviderRefused
 from longtake.adapters.providers.provider import Accepted, Delivered, GenerationRequest, Provider
-from longtake.adapters.storage import Storage
 from longtake.adapters.storage.errors import StorageUnavailable
-from longtake.capabilities.scenes.models import SceneModels, lane_name
+from longtake.capabilities.scenes.models import lane_name
 from longtake.capabilities.scenes.queue import MAX_ATTEMPTS
 from longtake.capabilities.scenes.runs import (
     EndedImage,
@@ -31,8 +30,8 @@ from longtake.capabilities.scenes.runs import (
     return_images,
 )
 from longtake.capabilities.scenes.tables import IMAGE, IS_LIVE, image_jobs, scene_runs
-from longtake.clock import Clock
-from longtake.db import Database, Transaction
+from longtake.capability import Context
+from longtake.db import Transaction
 from longtake.db.dialects import NOW
 from longtake.db.retry import TRANSIENT
 from longtake.engine.engine import Engine
@@ -44,6 +43,7 @@ from longtake.engine.leases import fenced
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Retry, Snooze
 from longtake.engine.verdicts import unspent
 from longtake.services.assets import NewAsset, keep_paid_bytes
+from longtake.services.models import OfferedModels
 from longtake.services.provider_calls.calls import Breaker, ask_provider
 from longtake.services.provider_calls.lanes import Trouble, act_on_trouble
 
@@ -68,26 +68,13 @@ class WantedImage:
 class ImageMaker:
     """The job kind ``scenes.image``: asks providers for images and writes the outcomes."""
 
-    def __init__(
-        self,
-        database: Database,
-        providers: Mapping[str, Provider],
-        models: SceneModels,
-        storage: Storage,
-        breaker: Breaker,
-        clock: Clock,
-        provider_seconds: float = PROVIDER_SECONDS,
-    ) -> None:
-        self._database = database
-        self._providers = providers
-        self._models = models
-        self._storage = storage
-        self._breaker = breaker
-        self._clock = clock
-        self._provider_seconds = provider_seconds
+    def __init__(self, context: Context) -> None:
+        self._database, self._providers, self._storage = context.database, context.providers, context.storage
+        self._models = context.get(OfferedModels).models
+        self._breaker = context.get(Breaker)
+        self._clock = context.clock
 
     def kind(self) -> JobKind:
-        """Return the job kind."""
         return JobKind(
             IMAGE,
             self.run,
@@ -109,14 +96,16 @@ class ImageMaker:
         if wanted.cancelled:
             # Its worker or server was killed between the two transactions of the cancel.
             return Cancelled("its run was cancelled")
-        request = self._models.request(wanted.model, wanted.prompt, wanted.parameters)
-        if request is None:
+        model = self._models.get(wanted.model)
+        if model is None:
             return Fail("MODEL_GONE", f"The model {wanted.model} is no longer offered.")
+        parameters = model.wire_parameters(wanted.parameters)
+        request = GenerationRequest(model=model.remote, prompt=wanted.prompt, parameters=parameters)
         writing: list[asyncio.Task[None]] = []
-        call, seconds = partial(self._call, job, provider, request, writing), self._provider_seconds
+        call = partial(self._call, job, provider, request, writing)
         try:
             try:
-                answer = await ask_provider(job, provider, call, seconds, breaker=self._breaker, counted=True)
+                answer = await ask_provider(job, provider, call, PROVIDER_SECONDS, breaker=self._breaker, counted=True)
             finally:
                 # Outside the provider's time: an answer that is there must not be lost to a slow database.
                 await asyncio.gather(*writing)

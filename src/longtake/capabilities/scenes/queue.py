@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from sqlalchemy import func, insert, select, update
 
 from longtake.adapters.providers.errors import ProviderBusy
-from longtake.capabilities.scenes.models import SceneModel
 from longtake.capabilities.scenes.runs import LANE_PAUSED
 from longtake.capabilities.scenes.tables import IMAGE, Run, Scene, get_run, image_jobs, lock_run, scenes
 from longtake.clock import new_id
@@ -23,6 +22,7 @@ from longtake.engine.lane_store import LaneView, lane_view
 from longtake.engine.tables import jobs
 from longtake.errors import NotFound, StateConflict
 from longtake.services.credits import hold_each
+from longtake.services.models import Model
 
 MAX_ATTEMPTS = 3
 
@@ -31,7 +31,8 @@ MAX_ATTEMPTS = 3
 class ImageOrder:
     """What all images queued by one request share."""
 
-    model: SceneModel
+    model: Model
+    lane: str
     #: The most live image jobs of one user.
     most: int
     request_id: str | None
@@ -92,7 +93,7 @@ def regenerate_scene(
 def queue_scenes(tx: Transaction, engine: Engine, run: Run, wanted: Sequence[Scene], order: ImageOrder) -> None:
     """Queue these scenes' images; all are refused when the credits do not suffice for all."""
     ids = [new_id() for _ in wanted]
-    given = {"run_id": run.id, "user_id": run.user_id, "price": order.model.price, "request_id": order.request_id}
+    given = {"run_id": run.id, "user_id": run.user_id, "price": order.model.credits, "request_id": order.request_id}
     rows = [
         {"id": one, "position": scene.number, "prompt": scene.prompt} for one, scene in zip(ids, wanted, strict=True)
     ]
@@ -105,7 +106,7 @@ def queue_scenes(tx: Transaction, engine: Engine, run: Run, wanted: Sequence[Sce
                 IMAGE,
                 {"provider": order.model.provider},
                 key=one,
-                lane=order.model.lane,
+                lane=order.lane,
                 subject=run.id,
                 request_id=order.request_id,
             )
@@ -115,7 +116,7 @@ def queue_scenes(tx: Transaction, engine: Engine, run: Run, wanted: Sequence[Sce
     data = {"status": "generating", "scenes": [scene.number for scene in wanted]}
     append_event(tx, "run.queued", subject=run.id, user_id=run.user_id, data=data)
     # Late: the user's balance is locked from here to the commit.
-    amounts = dict.fromkeys(ids, order.model.price)
+    amounts = dict.fromkeys(ids, order.model.credits)
     hold_each(tx, user_id=run.user_id, amounts=amounts, request_id=order.request_id, most=order.most)
 
 

@@ -43,7 +43,7 @@ IdempotencyKey = Annotated[
 
 def routers(context: Context, engine: Engine) -> list[APIRouter]:
     """Return the routes of this process."""
-    return [build_routes(Scenes.of(context, engine))]
+    return [build_routes(Scenes(context, engine))]
 
 
 def build_routes(scenes: Scenes) -> APIRouter:

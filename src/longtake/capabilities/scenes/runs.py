@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Text, cast, delete, exists, insert, select, update
 
 from longtake.capabilities.scenes.errors import InvalidSceneCount
-from longtake.capabilities.scenes.models import SceneModel, SceneModels
+from longtake.capabilities.scenes.models import SceneModels
 from longtake.capabilities.scenes.tables import (
     IMAGE,
     IS_LIVE,
@@ -37,6 +37,7 @@ from longtake.plain_text import check_plain_text
 from longtake.services.assets import NewAsset, register_assets
 from longtake.services.assets.store import remove_assets
 from longtake.services.credits import end_holds
+from longtake.services.models import Model, check_parameters, check_prompt
 from longtake.services.models.errors import InvalidPrompt
 from longtake.services.provider_calls.lanes import trouble_words
 
@@ -50,7 +51,7 @@ class NewRun:
 
     user_id: str
     title: str | None
-    model: SceneModel
+    model: Model
     parameters: dict[str, Any]
     prompts: Sequence[str]
     request_id: str | None
@@ -74,15 +75,15 @@ def check_run(
     if title is not None:
         title = check_plain_text("title", title.strip(), most=TITLE_LIMIT) or None
     found = models.find(model)
-    checked = models.check_parameters(found.name, parameters)
-    kept = [check_scene_prompt(models, found.name, number, one) for number, one in enumerate(prompts, start=1)]
+    checked = check_parameters(found, parameters)
+    kept = [check_scene_prompt(found, number, one) for number, one in enumerate(prompts, start=1)]
     return NewRun(user_id, title, found, checked, kept, request_id, new_id())
 
 
-def check_scene_prompt(models: SceneModels, model: str, number: int, prompt: str) -> str:
+def check_scene_prompt(model: Model, number: int, prompt: str) -> str:
     """Return a scene's prompt as it is kept. The error names the scene's number."""
     try:
-        return models.check_prompt(model, prompt)
+        return check_prompt(model, prompt)
     except InvalidPrompt as error:
         raise InvalidPrompt(f"Scene {number}: {error.message}", error.hint, **error.facts, scene=number) from None
 

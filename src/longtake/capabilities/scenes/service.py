@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from longtake.capabilities.scenes.models import SceneModels
@@ -20,39 +19,34 @@ from longtake.capabilities.scenes.runs import NewRun, cancel_run, check_scene_pr
 from longtake.capabilities.scenes.schemas import show_run, show_summary
 from longtake.capabilities.scenes.tables import Run, get_run, list_runs
 from longtake.capability import Context
-from longtake.db import Database, Transaction
+from longtake.db import Transaction
 from longtake.engine.engine import Engine
 from longtake.http.idempotency import Answer, Keyed, once
 from longtake.services.assets import AssetLinks, find_assets
+from longtake.services.models import Model
 
 CREATED = 201
 
 
-@dataclass(frozen=True)
 class Scenes:
     """The use cases of scenes."""
 
-    database: Database
-    engine: Engine
-    models: SceneModels
-    links: AssetLinks
-    #: The most live image jobs of one user.
-    most: int
-
-    @classmethod
-    def of(cls, context: Context, engine: Engine) -> Scenes:
-        """Return the one of this process."""
-        models, links = context.get(SceneModels), context.get(AssetLinks)
-        return cls(context.database, engine, models, links, context.settings.unfinished_tasks)
+    def __init__(self, context: Context, engine: Engine) -> None:
+        self.database = context.database
+        self.engine = engine
+        self.models = context.get(SceneModels)
+        self.links = context.get(AssetLinks)
+        #: The most live image jobs of one user.
+        self.most = context.settings.unfinished_tasks
 
     async def create(self, new: NewRun, key: Keyed | None, *, advance: bool) -> Answer:
         """Create the run, and queue its images with ``advance``; a repeated key gets the first answer again."""
-        order = ImageOrder(new.model, self.most, new.request_id)
+        order = self._order(new.model, new.request_id)
         return await self.database.run(_create, self.engine, new, order, key, advance)
 
     async def advance(self, user_id: str, run_id: str, request_id: str, *, failed: bool) -> dict[str, Any]:
         """Queue the images that are missing; say what was done."""
-        order = await self._order(user_id, run_id, request_id)
+        order = await self._order_again(user_id, run_id, request_id)
         done = await self.database.run(advance_run, self.engine, user_id, run_id, order, failed)
         return {"action": done.action, "queued": done.queued, "run": await self._show(user_id, done.run)}
 
@@ -60,9 +54,9 @@ class Scenes:
         self, user_id: str, run_id: str, number: int, prompt: str | None, request_id: str
     ) -> dict[str, Any]:
         """Queue one scene again."""
-        order = await self._order(user_id, run_id, request_id)
+        order = await self._order_again(user_id, run_id, request_id)
         if prompt is not None:
-            prompt = check_scene_prompt(self.models, order.model.name, number, prompt)
+            prompt = check_scene_prompt(order.model, number, prompt)
         run = await self.database.run(regenerate_scene, self.engine, user_id, run_id, number, prompt, order)
         return await self._show(user_id, run)
 
@@ -86,10 +80,13 @@ class Scenes:
         outlook = await self._outlook(found)
         return [show_summary(run, outlook) for run in found]
 
-    async def _order(self, user_id: str, run_id: str, request_id: str) -> ImageOrder:
+    def _order(self, model: Model, request_id: str | None) -> ImageOrder:
+        return ImageOrder(model, self.models.lane_of(model), self.most, request_id)
+
+    async def _order_again(self, user_id: str, run_id: str, request_id: str) -> ImageOrder:
         run = await self.database.read(get_run, user_id, run_id, as_user=user_id)
         # Looked up again: the price may have changed, and the model may be gone.
-        return ImageOrder(self.models.find(run.model), self.most, request_id)
+        return self._order(self.models.find(run.model), request_id)
 
     async def _show(self, user_id: str, run: Run) -> dict[str, Any]:
         wanted = [scene.image.asset_id for scene in run.scenes if scene.image is not None and scene.image.asset_id]
