@@ -70,7 +70,7 @@ def of_lists(known: Known) -> dict[str, Question]:
 
 def of_routes(application: "Application", known: Known) -> dict[str, Question]:
     """Return what other routes ask, and what comes with a request that is written."""
-    from longtake.capabilities.generation.callbacks import find_callback_task
+    from longtake.capabilities.generation.lost_submits import find_callback_task
     from longtake.capabilities.generation.tables import get_task, unfinished_tasks
     from longtake.http.idempotency import FIND
     from longtake.server.capabilities import snapshot_parts

@@ -21,7 +21,7 @@ CREDIT_HOLDER = CreditHolder("SELECT id, user_id, status FROM tasks", refunds="S
 def capability(context: Context) -> Capability:
     """Return what generation registers."""
     database, providers = context.database, context.providers
-    jobs = JobContext.of(context)
+    jobs = JobContext(context)
     deadlines, health = DeadlineSweep(jobs), HealthCheck(jobs)
     retention = Retention(database, context.settings.task_days)
     handlers = (SubmitHandler(jobs), PollHandler(jobs), LostSubmitHandler(jobs), deadlines, health, retention)

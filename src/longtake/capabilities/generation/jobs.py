@@ -6,26 +6,24 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from random import Random
 from typing import Any
 
 from sqlalchemy import Row, bindparam, select, update
 
 from longtake.adapters.providers.errors import ProviderError, ProviderRefused, ProviderTaskNotFound, ProviderUnavailable
 from longtake.adapters.providers.provider import Failed, Provider, Running, Strange, Succeeded
-from longtake.adapters.storage import Storage
 from longtake.capabilities.generation.tables import UNFINISHED, tasks
 from longtake.capabilities.generation.tasks import Started, Successful, Unsuccessful, end_tasks
 from longtake.capability import Context
 from longtake.clock import iso_timestamp
-from longtake.db import Database, Transaction
+from longtake.db import Transaction
 from longtake.db.dialects import NOW, Json
 from longtake.engine.events import append_events
 from longtake.engine.kinds import Exponential
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Snooze
 from longtake.errors import LongtakeError
 from longtake.services.assets import AssetLinks
-from longtake.services.models import Model, OfferedModels
+from longtake.services.models import OfferedModels
 from longtake.services.provider_calls.calls import Breaker
 from longtake.services.provider_calls.lanes import Trouble, act_on_trouble, trouble_words
 
@@ -35,33 +33,19 @@ QUERY_SECONDS = 25.0
 OUR_BACK_OFF = Exponential(first=3.0, most=50.0)
 
 
-@dataclass(frozen=True)
 class JobContext:
     """The collaborators of all handlers. The engine needs the job kinds first, so it is asked for when a job runs."""
 
-    database: Database
-    providers: Mapping[str, Provider]
-    models: Mapping[str, Model]
-    storage: Storage
-    links: AssetLinks
-    #: Where providers reach this server; empty when they cannot.
-    public_url: str
-    breaker: Breaker
-    random: Random
-
-    @classmethod
-    def of(cls, context: Context) -> JobContext:
-        """Return the one of this process."""
-        return cls(
-            database=context.database,
-            providers=context.providers,
-            models=context.get(OfferedModels).models,
-            storage=context.storage,
-            links=context.get(AssetLinks),
-            public_url=context.settings.public_url,
-            breaker=context.get(Breaker),
-            random=context.random,
-        )
+    def __init__(self, context: Context) -> None:
+        self.database = context.database
+        self.providers = context.providers
+        self.models = context.get(OfferedModels).models
+        self.storage = context.storage
+        self.links = context.get(AssetLinks)
+        #: Where providers reach this server; empty when they cannot.
+        self.public_url = context.settings.public_url
+        self.breaker = context.get(Breaker)
+        self.random = context.random
 
     def started(self, model: str, provider_task_id: str) -> Started:
         """Return the start of a task, with its model's deadline."""

@@ -1,4 +1,6 @@
-"""The job ``generation.attach``: find a submit again whose answer was lost.
+"""Providers' callbacks, and the job ``generation.attach``: find a submit again whose answer was lost.
+
+A callback is a hint, never a fact: all it can do is make a task's next poll, or such a search, come sooner.
 
 The answer may still come, from a worker that was thought dead; then it is on record. Or a callback names a remote id:
 that is only a hint, so the provider is queried for each, one in a run. An id that our key can see and no other task
@@ -16,21 +18,25 @@ from sqlalchemy import ColumnElement, and_, literal_column, or_, select, update
 from longtake.adapters.providers.errors import ProviderTaskNotFound
 from longtake.adapters.providers.provider import Provider
 from longtake.capabilities.generation.jobs import OUR_BACK_OFF, JobContext, query_task
-from longtake.capabilities.generation.submissions import find_lost, record_accepted
-from longtake.capabilities.generation.tables import ATTACH, submissions, tasks
+from longtake.capabilities.generation.submissions import find_lost, record_accepted, record_report
+from longtake.capabilities.generation.tables import ATTACH, POLL, TASK_KINDS, UNFINISHED, submissions, tasks
 from longtake.capabilities.generation.tasks import Started, start_task
 from longtake.db import Transaction
-from longtake.db.dialects import later
+from longtake.db.dialects import later, seconds_until
+from longtake.engine.control import look_again
 from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.engine.jobs import Job, JobRequest
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Outcome, Snooze
+from longtake.engine.tables import jobs
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
 from longtake.services.provider_calls.calls import ask_provider
 
 #: For so long after a callback, each sweep makes sure that it was looked into.
 REPORT_SECONDS = 60.0
+#: However many callbacks come, they make no poll start sooner than this after the last one.
+REST_SECONDS = 1.0
 
 
 class LostSubmitHandler:
@@ -130,3 +136,45 @@ def enqueue_searches(tx: Transaction, engine: Engine, providers: Mapping[str, Pr
             for row in tx.execute(found.where(*lost, named).order_by(tasks.c.id))
         ],
     )
+
+
+# -- callbacks ---------------------------------------------------------------------------------------------------
+
+
+def find_callback_task(tx: Transaction, provider: str, reference: str) -> str | None:
+    """Return the id of the task that the reference belongs to."""
+    ours = (tasks.c.reference == reference, tasks.c.provider == provider)
+    return tx.execute(select(tasks.c.id).where(*ours)).scalar()
+
+
+def take_hint(tx: Transaction, engine: Engine, provider: Provider, task_id: str, provider_task_id: str) -> str:
+    """Act on a callback; return what was done, for the log."""
+    until_last = seconds_until(tasks.c.last_polled_at).label("until_last")
+    columns = (tasks.c.status, tasks.c.needs_review, tasks.c.provider_task_id, until_last)
+    find = select(*columns).where(tasks.c.id == task_id)
+    row = tx.execute(find).first()
+    if row is not None and row.provider_task_id is None:
+        # The acceptance may be about to be written to this row. One transaction waits for the other: either the row
+        # has the id after the wait, or the transaction that writes it finds the report and polls at once. They meet at
+        # the task's jobs, which come before its row in the order of locks.
+        of_task = (jobs.c.subject == task_id, jobs.c.kind.in_(TASK_KINDS))
+        tx.execute(select(jobs.c.id).where(*of_task).order_by(jobs.c.id).with_for_update()).all()
+        row = tx.execute(find).first()
+    if row is None or row.status not in UNFINISHED:
+        return "ended"
+    if row.provider_task_id is not None:
+        if row.provider_task_id != provider_task_id:
+            return "another id"
+        return "hurried" if _hurry(tx, task_id, row.until_last) else "about to be asked"
+    if not record_report(tx, task_id, provider.name, provider_task_id):
+        return "too many reports"
+    if row.needs_review:
+        enqueue_attach(tx, engine, provider, task_id)
+        return "attaching"
+    return "noted"
+
+
+def _hurry(tx: Transaction, task_id: str, until_last: float | None) -> bool:
+    """Poll the task once after this moment, and soon, even while a poll runs or waits out trouble."""
+    rested = REST_SECONDS if until_last is None else min(max(-until_last, 0.0), REST_SECONDS)
+    return look_again(tx, POLL, task_id, waiting=REST_SECONDS - rested, running=REST_SECONDS)

@@ -79,7 +79,7 @@ Prefer = Annotated[
 
 def routers(context: Context, engine: Engine) -> list[APIRouter]:
     """Return the routes of this process."""
-    return [build_routes(Generation.of(context, engine))]
+    return [build_routes(Generation(context, engine))]
 
 
 def build_routes(generation: Generation) -> APIRouter:

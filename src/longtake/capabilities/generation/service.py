@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from longtake.adapters.providers.provider import Provider
-from longtake.capabilities.generation.callbacks import find_callback_task, log_hint, take_hint
+import structlog
+
 from longtake.capabilities.generation.errors import PublicAddressMissing
+from longtake.capabilities.generation.lost_submits import find_callback_task, take_hint
 from longtake.capabilities.generation.outlook import NO_OUTLOOK, Outlook, Outlooks
 from longtake.capabilities.generation.schemas import show_model, show_task
 from longtake.capabilities.generation.submissions import CheckedRequest, check_request
@@ -17,12 +18,14 @@ from longtake.capabilities.generation.tables import Task, TaskFilter, get_task, 
 from longtake.capabilities.generation.tasks import NewTask, TaskLimits, cancel_task, create_task
 from longtake.capabilities.generation.watch import Watch
 from longtake.capability import Context
-from longtake.db import Database, Transaction, planned_once
+from longtake.db import Transaction, planned_once
 from longtake.engine.engine import Engine
 from longtake.errors import NotFound, StateConflict
 from longtake.http.idempotency import Answer, Keyed, once
 from longtake.services.assets import Asset, AssetLinks, assets_of_tasks, retry_mirror, show_asset
 from longtake.services.models import Model, OfferedModels
+
+log = structlog.get_logger(__name__)
 
 _REFERENCE = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
@@ -51,35 +54,19 @@ class TaskViews:
         ]
 
 
-@dataclass(frozen=True)
 class Generation:
     """Submits, reads, changes and follows tasks for their users."""
 
-    database: Database
-    engine: Engine
-    offered: OfferedModels
-    providers: Mapping[str, Provider]
-    limits: TaskLimits
-    views: TaskViews
-    #: Whether providers can fetch files from our own address.
-    reachable: bool
-    #: Whether they can fetch them from our storage.
-    storage_signs: bool
-
-    @classmethod
-    def of(cls, context: Context, engine: Engine) -> Generation:
-        """Return the one of this process."""
+    def __init__(self, context: Context, engine: Engine) -> None:
         settings = context.settings
-        return cls(
-            database=context.database,
-            engine=engine,
-            offered=context.get(OfferedModels),
-            providers=context.providers,
-            limits=TaskLimits(settings.unfinished_tasks, settings.queue_seconds),
-            views=context.get(TaskViews),
-            reachable=bool(settings.public_url),
-            storage_signs=context.storage.signs,
-        )
+        self.database = context.database
+        self.engine = engine
+        self.offered = context.get(OfferedModels)
+        self.providers = context.providers
+        self.limits = TaskLimits(settings.unfinished_tasks, settings.queue_seconds)
+        self.views = context.get(TaskViews)
+        #: Whether providers can fetch files: from our own address, or from our storage.
+        self.reachable = bool(settings.public_url) or context.storage.signs
 
     def lane_of(self, model: Model) -> str:
         """Return the lane in which the model's submits wait."""
@@ -114,7 +101,7 @@ class Generation:
     def _require_reachable(self, request: CheckedRequest) -> None:
         """Refuse references that the provider could not fetch, before credits are held."""
         by_address = request.references and self.providers[request.model.provider].takes_references == "url"
-        if by_address and not self.reachable and not self.storage_signs:
+        if by_address and not self.reachable:
             raise PublicAddressMissing(
                 f"{request.model.provider} fetches reference images itself, and this server has no public address."
             )
@@ -163,12 +150,11 @@ class Generation:
             task_id = await self.database.read(find_callback_task, provider_name, reference)
         if provider is None or task_id is None:
             raise NotFound("No task expects this callback.")
-        provider_task_id = provider.callback_task_id(body)
-        if provider_task_id is None or not provider.verify_callback(headers, provider_task_id):
-            log_hint(provider_name, task_id, "not believed")
-            return
-        done = await self.database.run(take_hint, self.engine, provider, task_id, provider_task_id)
-        log_hint(provider_name, task_id, done)
+        provider_task_id, done = provider.callback_task_id(body), "not believed"
+        if provider_task_id is not None and provider.verify_callback(headers, provider_task_id):
+            done = await self.database.run(take_hint, self.engine, provider, task_id, provider_task_id)
+        # The first lines to look for when a provider misbehaves.
+        log.info("callback", action="callback", provider=provider_name, task_id=task_id, done=done)
 
     async def models(self) -> list[dict[str, Any]]:
         """Return every model with its limits, price and usual duration."""
