@@ -39,7 +39,7 @@ def capability(context: Context) -> Capability:
         ),
         snapshot="longtake.capabilities.generation.routes:part",
         offers=[views],
-        asset_owners=[TaskAssets(database, providers, jobs.breaker)],
+        asset_owners=[TaskAssets(jobs)],
         credit_holders=[CREDIT_HOLDER],
         # Their credits are released before the tasks are removed.
         account_removers=[AccountRemover(end_tasks_of), AccountRemover(remove_tasks_of)],

@@ -73,15 +73,6 @@ def remove_tasks(tx: Transaction, engine: Engine, task_ids: Sequence[str]) -> in
     return removed
 
 
-def require_unused(tx: Transaction, user_id: str, asset_id: str) -> None:
-    """Raise StateConflict while an unfinished task may still need this reference."""
-    columns = (tasks.c.id, tasks.c["references"])
-    for row in tx.execute(select(*columns).where(tasks.c.user_id == user_id, IS_UNFINISHED)):
-        if asset_id in row.references:
-            message = f"The unfinished task {row.id} uses the reference {asset_id}."
-            raise StateConflict(message, hint="Wait until the task has ended, or cancel it.")
-
-
 def _remove_page(tx: Transaction, engine: Engine, task_ids: Sequence[str]) -> int:
     ended = (tasks.c.id.in_(task_ids), tasks.c.status.not_in(UNFINISHED))
     found = list(tx.execute(select(tasks.c.id).where(*ended)).scalars())

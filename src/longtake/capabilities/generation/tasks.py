@@ -27,7 +27,6 @@ from longtake.capabilities.generation.tables import (
     task_from,
     tasks,
 )
-from longtake.capability import OwnedAsset
 from longtake.clock import iso_timestamp, new_id
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, Identifier, later
@@ -39,14 +38,12 @@ from longtake.engine.jobs import JobRequest
 from longtake.errors import StateConflict
 from longtake.services.assets import NewAsset, assets, register_assets
 from longtake.services.conversations.messages import FinishedMessage, finish_messages, open_placeholder
-from longtake.services.credits import end_holds, hold, refund
+from longtake.services.credits import end_holds, hold
 
 #: The signal that tasks have ended.
 ENDED_SIGNAL = "tasks"
 PROMPT_IN_EVENT = 200
 ERROR_LIMIT = 500
-#: States of a result's copy that are final without a copy.
-LOST = ("failed", "expired")
 #: Seconds between polls while a task had fewer polls than this; then LAST. Watched tasks are polled sooner.
 STEPS = ((10, 30.0), (30, 60.0))
 LAST = 120.0
@@ -368,21 +365,3 @@ def cancel_task(tx: Transaction, user_id: str, task_id: str) -> Task:
         task = get_task(tx, user_id, task_id)
     message = f"The task {task_id} is already {task.status} and cannot be cancelled."
     raise StateConflict(message, task_status=task.status)
-
-
-def refund_lost(tx: Transaction, lost: Sequence[OwnedAsset]) -> None:
-    """Give the price of tasks back, once, when the last of their results is lost; they stay completed."""
-    of_tasks = {asset.task_id for asset in lost if asset.task_id is not None and asset.role == "result"}
-    paid = select(tasks).where(tasks.c.id.in_(sorted(of_tasks)), tasks.c.price > 0).order_by(tasks.c.id)
-    # Balances are locked in order of user.
-    for task in sorted(tx.execute(paid.with_for_update()), key=lambda row: row.user_id):
-        left = (assets.c.task_id == task.id, assets.c.role == "result", assets.c.mirror_state.not_in(LOST))
-        if tx.execute(select(assets.c.id).where(*left).limit(1)).first() is not None:
-            continue
-        try:
-            refund(tx, task_id=task.id, made_by="longtake", reason="No copy of the result could be had.")
-        except StateConflict:
-            # Refunded already, by an operator or after an earlier loss.
-            continue
-        data = {"status": task.status, "credits": "refunded"}
-        append_event(tx, "task.refunded", subject=task.id, user_id=task.user_id, data=data)
