@@ -192,22 +192,19 @@ TASKS_NOT_POLLED = "TASKS_NOT_POLLED"
 
 
 class HealthCheck:
-    """Runs the check."""
+    """Reads the figures, then raises or resolves the alerts."""
 
     def __init__(self, context: JobContext) -> None:
         self._database = context.database
         self._providers = context.providers
 
     def kind(self) -> JobKind:
-        """Return the job kind."""
         return JobKind(CHECK, self.run, time_limit=30.0, max_attempts=3)
 
     def schedule(self) -> Schedule:
-        """Return when it runs."""
         return Schedule(CHECK, CHECK, every=EVERY_SECONDS)
 
     async def run(self, _job: Job) -> Outcome:
-        """Read the figures, then raise or resolve the alerts."""
         ended = await self._database.read(read_ended, HOURS)
         unpolled = await self._database.read(read_unpolled, self._providers)
         await self._database.run(write_alerts, ended, unpolled)

@@ -46,7 +46,6 @@ class LostSubmitHandler:
         self._context = context
 
     def kind(self) -> JobKind:
-        """Return the job kind."""
         return JobKind(ATTACH, self.run, self.settle, max_attempts=40, back_off=OUR_BACK_OFF, permit="call")
 
     async def run(self, job: Job) -> Outcome:
@@ -92,18 +91,15 @@ def mark_lost(
     model = context.models.get(row.model)
     if model is not None:
         tx.execute(update(tasks).where(tasks.c.id == task_id).values(deadline_at=later(model.deadline)))
-    _raise_alert(tx, task_id, provider.name, reason)
+    message = (
+        f"{provider.name} may have accepted the task {task_id}, but its answer was lost ({reason})."
+        " It is not sent again. If the provider's callback names it, it goes on by itself;"
+        " else it ends at its deadline and is not charged."
+    )
+    raise_alert(tx, Severity.WARNING, "SUBMIT_UNKNOWN", message, subject=task_id)
     append_event(tx, "task.needs_review", subject=task_id, user_id=row.user_id, data={"status": "pending"})
     # A callback may have come before this was written.
     enqueue_attach(tx, engine, provider, task_id)
-
-
-def _raise_alert(tx: Transaction, task_id: str, provider: str, reason: str) -> None:
-    message = (
-        f"{provider} may have accepted the task {task_id}, but its answer was lost ({reason}). It is not sent again."
-        " If the provider's callback names it, it goes on by itself; else it ends at its deadline and is not charged."
-    )
-    raise_alert(tx, Severity.WARNING, "SUBMIT_UNKNOWN", message, subject=task_id)
 
 
 def enqueue_attach(tx: Transaction, engine: Engine, provider: Provider, task_id: str) -> None:

@@ -103,11 +103,9 @@ class Retention:
         self._days = days
 
     def kind(self) -> JobKind:
-        """Return the job kind."""
         return JobKind(PRUNE, self.run, priority=Priority.LOW, time_limit=600.0)
 
     def schedule(self) -> Schedule:
-        """Return when it runs."""
         return Schedule(PRUNE, PRUNE, every=EVERY_SECONDS)
 
     async def run(self, job: Job) -> Outcome:

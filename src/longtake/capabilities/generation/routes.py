@@ -79,13 +79,9 @@ Prefer = Annotated[
 
 def routers(context: Context, engine: Engine) -> list[APIRouter]:
     """Return the routes of this process."""
-    return [build_routes(Generation(context, engine))]
-
-
-def build_routes(generation: Generation) -> APIRouter:
-    """Return all routes of generation."""
+    generation = Generation(context, engine)
     parts = (_submit_routes, _read_routes, _change_routes, _callback_routes, _deletion_routes)
-    return APIRouter(routes=[route for part in parts for route in part(generation).routes])
+    return [part(generation) for part in parts]
 
 
 def _submit_routes(generation: Generation) -> APIRouter:

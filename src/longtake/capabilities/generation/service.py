@@ -72,9 +72,18 @@ class Generation:
         """Return the lane in which the model's submits wait."""
         return model.lane or self.providers[model.provider].submit_lane.name
 
-    async def submit(self, user_id: str, request: CheckedRequest, key: Keyed | None, request_id: str) -> Answer:
+    async def submit(
+        self, user_id: str, request: CheckedRequest, key: Keyed | None, request_id: str, retry_of: str | None = None
+    ) -> Answer:
         """Create the task, or return the first answer when the key was used before."""
-        return await self._write(NewTask.of(user_id, request, self.lane_of(request.model), request_id), key)
+        self._require_reachable(request)
+        new = NewTask.of(user_id, request, self.lane_of(request.model), request_id, retry_of)
+        # Read before: the answer is stored with the task, in a transaction that should be short.
+        outlook = await self.views.outlooks.of_new(request.model.name, new.submit_lane)
+        answer = await self.database.run(_submit, self.engine, new, self.limits, key, outlook)
+        if not answer.replayed:
+            self.views.outlooks.queues.join(new.submit_lane, new.id)
+        return answer
 
     async def retry(self, user_id: str, task_id: str, key: Keyed | None, request_id: str) -> Answer:
         """Create a new task from one that failed or was cancelled; it points to the old one."""
@@ -87,16 +96,7 @@ class Generation:
         model = self.offered.find(old.model, old.type)
         # Check again: the model's limits may have changed since.
         request = check_request(model, old.prompt, old.parameters, old.references, old.conversation_id)
-        return await self._write(NewTask.of(user_id, request, self.lane_of(request.model), request_id, old.id), key)
-
-    async def _write(self, new: NewTask, key: Keyed | None) -> Answer:
-        self._require_reachable(new.request)
-        # Read before: the answer is stored with the task, in a transaction that should be short.
-        outlook = await self.views.outlooks.of_new(new.request.model.name, new.submit_lane)
-        answer = await self.database.run(_submit, self.engine, new, self.limits, key, outlook)
-        if not answer.replayed:
-            self.views.outlooks.queues.join(new.submit_lane, new.id)
-        return answer
+        return await self.submit(user_id, request, key, request_id, retry_of=old.id)
 
     def _require_reachable(self, request: CheckedRequest) -> None:
         """Refuse references that the provider could not fetch, before credits are held."""

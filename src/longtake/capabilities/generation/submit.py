@@ -65,7 +65,6 @@ class SubmitHandler:
         self._recorder = Recorder(context.database)
 
     def kind(self) -> JobKind:
-        """Return the job kind."""
         return JobKind(
             SUBMIT,
             self.run,

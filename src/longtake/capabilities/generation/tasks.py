@@ -103,13 +103,7 @@ def create_task(tx: Transaction, engine: Engine, new: NewTask, limits: TaskLimit
     task = task_from(tx.run(WRITE, **_values(new, limits))[0])
     arguments = {"provider": request.model.provider}
     engine.enqueue(tx, SUBMIT, arguments, key=new.id, lane=new.submit_lane, subject=new.id, request_id=new.request_id)
-    event = {
-        "type": request.model.type,
-        "model": request.model.name,
-        "prompt": request.prompt[:PROMPT_IN_EVENT],
-        "status": "pending",
-        "conversation_id": request.conversation_id,
-    }
+    event = _event_data(task) | {"prompt": request.prompt[:PROMPT_IN_EVENT]}
     append_event(tx, "task.created", subject=new.id, user_id=user_id, data=event)
     # As late as possible: this locks the user's balance until the commit, and the user's other submits wait for it.
     hold(
@@ -131,6 +125,10 @@ def create_task(tx: Transaction, engine: Engine, new: NewTask, limits: TaskLimit
             data=_message_data(task),
         )
     return task
+
+
+def _event_data(task: Task) -> dict[str, Any]:
+    return {"type": task.type, "model": task.model, "status": task.status, "conversation_id": task.conversation_id}
 
 
 def _message_data(task: Task) -> dict[str, Any]:
@@ -334,12 +332,7 @@ def _write_messages(tx: Transaction, ended: Sequence[Task]) -> None:
 
 def _append_end_events(tx: Transaction, ended: Sequence[Task]) -> None:
     for task in ended:
-        data: dict[str, Any] = {
-            "type": task.type,
-            "model": task.model,
-            "status": task.status,
-            "conversation_id": task.conversation_id,
-        }
+        data = _event_data(task)
         if task.fail_code is not None:
             data["error"] = {"code": task.fail_code, "message": task.error}
         append_event(tx, f"task.{task.status}", subject=task.id, user_id=task.user_id, data=data)

@@ -58,7 +58,7 @@ class _Watched:
 class Watch:
     """The tasks that callers of this process watch or wait for."""
 
-    def __init__(self, database: Database, clock: Clock, feed: Feed | None = None) -> None:
+    def __init__(self, database: Database, clock: Clock, feed: Feed) -> None:
         self._database = database
         self._clock = clock
         self._watched: dict[str, _Watched] = {}
@@ -72,8 +72,7 @@ class Watch:
         self._ended_lately: set[str] = set()
         self._feed = feed
         self._stop_listening: Callable[[], None] | None = None
-        if feed is not None:
-            feed.on_presence(self._audience)
+        feed.on_presence(self._audience)
 
     def touch(self, task_id: str, type: str) -> None:  # noqa: A002 - the domain's word
         """Watch the task for as long as a look counts."""
@@ -133,8 +132,6 @@ class Watch:
             await self._database.run(_hurry, page)
 
     def _audience(self, user_id: str, present: bool) -> None:  # noqa: FBT001 - as the feed tells it
-        if self._feed is None:
-            return
         if present:
             self._present[user_id] = set()
             self._newcomers.add(user_id)

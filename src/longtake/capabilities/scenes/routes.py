@@ -43,17 +43,13 @@ IdempotencyKey = Annotated[
 
 def routers(context: Context, engine: Engine) -> list[APIRouter]:
     """Return the routes of this process."""
-    return [build_routes(Scenes(context, engine))]
-
-
-def build_routes(scenes: Scenes) -> APIRouter:
-    """Return all routes of scenes."""
+    scenes = Scenes(context, engine)
     router = APIRouter(prefix="/v1", tags=["runs"], route_class=StrictRoute)
     _add_creation(router, scenes)
     _add_queue(router, scenes)
     _add_reads(router, scenes)
     _add_endings(router, scenes)
-    return router
+    return [router]
 
 
 def _add_creation(router: APIRouter, scenes: Scenes) -> None:
