@@ -142,7 +142,7 @@ async def test_a_task_that_is_made_while_its_conversation_goes_is_not_left_witho
     conversation = await conversation_of(studio)
     model = studio.generation.offered.models["nano-banana"]
     request = check_request(model, "a red fox", {}, [], conversation)
-    new = NewTask.of(USER, request, studio.generation.lane_of(request.model), None)
+    new = NewTask(USER, request, studio.generation.lane_of(request.model), None)
     written, go_on = threading.Event(), threading.Event()
 
     def make_slowly(tx: Transaction) -> None:

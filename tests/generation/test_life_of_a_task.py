@@ -138,7 +138,7 @@ async def test_one_user_cannot_have_more_under_way_than_allowed(studio: Studio) 
     model = studio.generation.offered.models["nano-banana"]
     limits = TaskLimits(unfinished=2, queue_seconds=60)
     for number in range(3):
-        new = NewTask.of(USER, check_request(model, "fox", {}, [], None), "default", None)
+        new = NewTask(USER, check_request(model, "fox", {}, [], None), "default", None)
         if number == 2:
             with pytest.raises(TooManyTasks):
                 await studio.database.run(create_task, studio.engine, new, limits)

@@ -188,7 +188,7 @@ async def test_a_submits_plans_are_made_once_and_read_no_table_from_end_to_end(s
         database.run_blocking(plain_sql, statement)
     # The driver prepares a statement when it has seen it a few times.
     for number in range(10):
-        new = NewTask.of(USER, check_request(model, "fox", {}, [], None), "default", None)
+        new = NewTask(USER, check_request(model, "fox", {}, [], None), "default", None)
         key = keyed(USER, "images/generate", f"key {number}", {})
         database.run_blocking(_submit, studio.engine, new, limits, key, NO_OUTLOOK)
     prepared = database.run_blocking(plain_sql, PREPARED)

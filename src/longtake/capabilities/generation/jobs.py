@@ -118,17 +118,14 @@ def _write_changed(tx: Transaction, troubles: Mapping[str, Trouble]) -> None:
     rows = tx.execute(select(*columns).where(*waiting).order_by(tasks.c.id).with_for_update()).all()
     changed = [row for row in rows if (row.trouble or {}).get("code") != troubles[row.id].code]
     if changed:
-        written = [{"task": row.id, "new_trouble": _stored(troubles[row.id])} for row in changed]
+        new = [(row.id, troubles[row.id]) for row in changed]
+        written = [{"task": task, "new_trouble": {"code": one.code, "message": one.message}} for task, one in new]
         change = update(tasks).where(tasks.c.id == bindparam("task"))
         tx.execute(change.values(trouble=bindparam("new_trouble", type_=Json)), written)
     # Every failed attempt is news, even with the same code: users see which attempt comes next, and when.
     tried = [row for row in rows if troubles[row.id].attempt is not None]
     news = {row.id: row for row in [*changed, *tried]}.values()
     append_events(tx, [("task.trouble", row.id, row.user_id, _event_data(row, troubles[row.id])) for row in news])
-
-
-def _stored(trouble: Trouble) -> dict[str, Any]:
-    return {"code": trouble.code, "message": trouble.message}
 
 
 def _event_data(row: Row[Any], trouble: Trouble) -> dict[str, Any]:

@@ -104,8 +104,7 @@ def mark_lost(
 
 def enqueue_attach(tx: Transaction, engine: Engine, provider: Provider, task_id: str) -> None:
     """Enqueue a search for a lost submit, unless one is enqueued."""
-    lane = provider.query_lane.name
-    engine.enqueue(tx, ATTACH, {"provider": provider.name}, key=task_id, lane=lane, subject=task_id)
+    engine.enqueue_many(tx, [_search(provider, task_id)])
 
 
 def enqueue_searches(tx: Transaction, engine: Engine, providers: Mapping[str, Provider]) -> None:
@@ -119,19 +118,13 @@ def enqueue_searches(tx: Transaction, engine: Engine, providers: Mapping[str, Pr
     review: ColumnElement[bool] = literal_column("needs_review")
     lost = (review, tasks.c.status == "pending", tasks.c.provider.in_(sorted(providers)))
     found = select(tasks.c.id, tasks.c.provider).distinct().join(submissions, submissions.c.task_id == tasks.c.id)
-    engine.enqueue_many(
-        tx,
-        [
-            JobRequest(
-                ATTACH,
-                {"provider": row.provider},
-                key=row.id,
-                lane=providers[row.provider].query_lane.name,
-                subject=row.id,
-            )
-            for row in tx.execute(found.where(*lost, named).order_by(tasks.c.id))
-        ],
-    )
+    rows = tx.execute(found.where(*lost, named).order_by(tasks.c.id))
+    engine.enqueue_many(tx, [_search(providers[row.provider], row.id) for row in rows])
+
+
+def _search(provider: Provider, task_id: str) -> JobRequest:
+    lane = provider.query_lane.name
+    return JobRequest(ATTACH, {"provider": provider.name}, key=task_id, lane=lane, subject=task_id)
 
 
 # -- callbacks ---------------------------------------------------------------------------------------------------

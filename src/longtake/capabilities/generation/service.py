@@ -77,7 +77,7 @@ class Generation:
     ) -> Answer:
         """Create the task, or return the first answer when the key was used before."""
         self._require_reachable(request)
-        new = NewTask.of(user_id, request, self.lane_of(request.model), request_id, retry_of)
+        new = NewTask(user_id, request, self.lane_of(request.model), request_id, retry_of)
         # Read before: the answer is stored with the task, in a transaction that should be short.
         outlook = await self.views.outlooks.of_new(request.model.name, new.submit_lane)
         answer = await self.database.run(_submit, self.engine, new, self.limits, key, outlook)

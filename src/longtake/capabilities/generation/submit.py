@@ -20,7 +20,7 @@ from longtake.capabilities.generation.submissions import (
     RunningLimit,
     read_submission,
     record_accepted,
-    record_answer,
+    record_fact,
     record_intent,
 )
 from longtake.capabilities.generation.tables import SUBMIT, Task
@@ -187,19 +187,19 @@ class SubmitHandler:
         if not answer.files:
             return Fail("NO_RESULT", f"{task.provider} answered without any file.")
         try:
-            results = [await self._store(job, task, number, file) for number, file in enumerate(answer.files)]
+            results = [await self._keep(job, task, number, file) for number, file in enumerate(answer.files)]
         except MediaRefused as error:
             return Fail(error.code, error.message)
         return Done(data=Successful(task.id, results))
 
-    async def _store(self, job: Job, task: Task, position: int, file: MediaBytes) -> NewAsset:
+    async def _keep(self, job: Job, task: Task, position: int, file: MediaBytes) -> NewAsset:
         kind: Any = task.type
         new = NewAsset(user_id=task.user_id, kind=kind, task_id=task.id, position=position)
         return await keep_paid_bytes(self._context.storage, new, file.body, job.lease_token)
 
     async def _record(self, task: Task, fact: str, error: LongtakeError) -> None:
         detail = f"{error.code}: {error.message}"
-        await self._recorder.write(record_answer, task.id, task.provider, fact, detail)
+        await self._recorder.write(record_fact, task.id, task.provider, fact, detail)
 
     # -- settling ------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Double, bindparam, func, insert, null, select, update
@@ -34,7 +34,6 @@ from longtake.db.prepared import Prepared
 from longtake.engine.control import cancel_of_subjects
 from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
-from longtake.engine.jobs import JobRequest
 from longtake.errors import StateConflict
 from longtake.services.assets import NewAsset, assets, register_assets
 from longtake.services.conversations.messages import FinishedMessage, finish_messages, open_placeholder
@@ -82,18 +81,11 @@ class NewTask:
     request: CheckedRequest
     submit_lane: str
     request_id: str | None
-    retry_of: str | None
-    id: str
-    message_id: str
-    reference: str
-
-    @staticmethod
-    def of(
-        user_id: str, request: CheckedRequest, submit_lane: str, request_id: str | None, retry_of: str | None = None
-    ) -> NewTask:
-        """Return the task with its ids. The reference comes back with the provider's callback and cannot be guessed."""
-        ids = (new_id(), new_id(), secrets.token_urlsafe(24))
-        return NewTask(user_id, request, submit_lane, request_id, retry_of, *ids)
+    retry_of: str | None = None
+    id: str = field(default_factory=new_id)
+    message_id: str = field(default_factory=new_id)
+    #: It comes back with the provider's callback and cannot be guessed.
+    reference: str = field(default_factory=lambda: secrets.token_urlsafe(24))
 
 
 def create_task(tx: Transaction, engine: Engine, new: NewTask, limits: TaskLimits) -> Task:
@@ -223,7 +215,8 @@ def start_task(
     # A statement of its own, after the row is locked: the update may have waited for a callback's transaction, and
     # would not see what that wrote.
     called_back = was_reported(tx, task_id, started.provider_task_id)
-    follow = JobRequest(
+    engine.enqueue(
+        tx,
         POLL,
         # All that a poll needs, so that it reads nothing from the database.
         {"provider": provider.name, "id": started.provider_task_id, "type": row.type, "user": row.user_id},
@@ -233,7 +226,6 @@ def start_task(
         subject=task_id,
         request_id=row.request_id,
     )
-    engine.enqueue_many(tx, [follow])
     return True
 
 

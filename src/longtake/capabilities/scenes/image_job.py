@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import Row, select, update
 
 from longtake.adapters.decoder.errors import MediaRefused
 from longtake.adapters.providers.errors import ProviderRefused
@@ -53,18 +52,6 @@ PROVIDER_SECONDS = 25.0
 BACK_OFF = Exponential(first=4.0, most=30.0)
 
 
-@dataclass(frozen=True, slots=True)
-class WantedImage:
-    """What to ask the provider, and for whom."""
-
-    user_id: str
-    number: int
-    prompt: str
-    model: str
-    parameters: dict[str, Any]
-    cancelled: bool
-
-
 class ImageMaker:
     """The job kind ``scenes.image``: asks providers for images and writes the outcomes."""
 
@@ -93,7 +80,7 @@ class ImageMaker:
         wanted = await self._database.read(find_image, str(job.key))
         if wanted is None:
             return Done()
-        if wanted.cancelled:
+        if wanted.cancelled_at is not None:
             # Its worker or server was killed between the two transactions of the cancel.
             return Cancelled("its run was cancelled")
         model = self._models.get(wanted.model)
@@ -132,10 +119,10 @@ class ImageMaker:
         with contextlib.suppress(*TRANSIENT):
             await self._database.run(note_processing, job, str(job.key))
 
-    async def _keep(self, job: Job, wanted: WantedImage, answer: Delivered, asked: float) -> Outcome:
+    async def _keep(self, job: Job, wanted: Row[Any], answer: Delivered, asked: float) -> Outcome:
         """Store the image before any row refers to it; the lease is part of its key."""
         answered = self._clock.monotonic()
-        new = NewAsset(user_id=wanted.user_id, kind="image", role="scene", position=wanted.number)
+        new = NewAsset(user_id=wanted.user_id, kind="image", role="scene", position=wanted.position)
         try:
             kept = await keep_paid_bytes(self._storage, new, answer.files[0].body, job.lease_token)
         except MediaRefused as error:
@@ -179,15 +166,12 @@ class ImageMaker:
             act_on_trouble(tx, provider, trouble, also=[lane_name(provider.account)])
 
 
-def find_image(tx: Transaction, image_id: str) -> WantedImage | None:
-    """Return what to ask for; None when the image job is no longer live."""
+def find_image(tx: Transaction, image_id: str) -> Row[Any] | None:
+    """Return what to ask for, and for whom; None when the image job is no longer live."""
     columns = (image_jobs.c.user_id, image_jobs.c.position, image_jobs.c.prompt)
-    of_run = (scene_runs.c.model, scene_runs.c.parameters, scene_runs.c.cancelled_at.is_not(None).label("cancelled"))
+    of_run = (scene_runs.c.model, scene_runs.c.parameters, scene_runs.c.cancelled_at)
     found = select(*columns, *of_run).join(scene_runs, scene_runs.c.id == image_jobs.c.run_id)
-    row = tx.execute(found.where(image_jobs.c.id == image_id, IS_LIVE)).first()
-    if row is None:
-        return None
-    return WantedImage(row.user_id, row.position, row.prompt, row.model, row.parameters, cancelled=row.cancelled)
+    return tx.execute(found.where(image_jobs.c.id == image_id, IS_LIVE)).first()
 
 
 def note_processing(tx: Transaction, job: Job, image_id: str) -> None:

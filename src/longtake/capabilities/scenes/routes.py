@@ -9,7 +9,7 @@ import orjson
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
 from pydantic import BaseModel
 
-from longtake.capabilities.scenes.runs import check_run
+from longtake.capabilities.scenes.runs import check_run, delete_run
 from longtake.capabilities.scenes.schemas import AdvanceAnswer, AdvanceBody, RegenerateBody, RunAnswer, RunBody, RunPage
 from longtake.capabilities.scenes.service import Scenes
 from longtake.capability import Context
@@ -139,7 +139,7 @@ def _add_endings(router: APIRouter, scenes: Scenes) -> None:
     async def delete(run_id: UUID, caller: CurrentCaller) -> None:
         """Delete a run without unfinished images, with its images and their files. Scope `generate`."""
         caller.require(GENERATE)
-        await scenes.delete(caller.user_id, str(run_id))
+        await scenes.database.run(delete_run, scenes.engine, caller.user_id, str(run_id))
 
 
 def _request_id() -> str:

@@ -15,7 +15,7 @@ from longtake.capabilities.scenes.queue import (
     read_outlook,
     regenerate_scene,
 )
-from longtake.capabilities.scenes.runs import NewRun, cancel_run, check_scene_prompt, create_run, delete_run
+from longtake.capabilities.scenes.runs import NewRun, cancel_run, check_scene_prompt, create_run
 from longtake.capabilities.scenes.schemas import show_run, show_summary
 from longtake.capabilities.scenes.tables import Run, get_run, list_runs
 from longtake.capability import Context
@@ -65,10 +65,6 @@ class Scenes:
         while (run := await self.database.run(cancel_run, user_id, run_id)).live:
             pass
         return await self._show(user_id, run)
-
-    async def delete(self, user_id: str, run_id: str) -> None:
-        """Delete a run without live image jobs."""
-        await self.database.run(delete_run, self.engine, user_id, run_id)
 
     async def show(self, user_id: str, run_id: str) -> dict[str, Any]:
         """Return a run as it is now."""

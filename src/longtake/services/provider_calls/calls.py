@@ -107,7 +107,9 @@ async def ask_provider(
     after trouble wakes the jobs that wait because of the lane. ``lane`` is the call's own, where it is not the job's.
     """
     if not provider.configured:
-        return without_key(provider.name)
+        # No lane is paused: other processes may have a key.
+        missing = Trouble("PROVIDER_NOT_CONFIGURED", f"No key is configured for {provider.name} in this process.")
+        return Snooze(NO_KEY_SECONDS, data=missing, code=missing.code, message=missing.message)
     if lane is None:
         await job.permit()
     elif not await job.permit_of(lane):
@@ -127,15 +129,6 @@ async def ask_provider(
     if not isinstance(answer, Outcome):
         await _answered(job, lane, provider, breaker)
     return answer
-
-
-def without_key(provider: str) -> Snooze:
-    """Return the snooze in a process without a key for the provider.
-
-    No lane is paused: other processes may have a key.
-    """
-    missing = Trouble("PROVIDER_NOT_CONFIGURED", f"No key is configured for {provider} in this process.")
-    return Snooze(NO_KEY_SECONDS, data=missing, code=missing.code, message=missing.message)
 
 
 def wait_out(error: LongtakeError, job: Job) -> Snooze:
