@@ -34,9 +34,9 @@ from longtake.capability import Context, SnapshotPart
 from longtake.db import Transaction
 from longtake.engine.engine import Engine
 from longtake.http.idempotency import Answer, keyed
-from longtake.http.problem_schema import BODY, CALLER, problems
-from longtake.http.strict_json import StrictRoute
-from longtake.logs import log_context
+from longtake.http.problem_schema import BODY, CALLER, answers, problems
+from longtake.http.strict_json import StrictRoute, json_response
+from longtake.logs import request_id
 from longtake.services.accounts.current_caller import GENERATE, READ, Caller, current_caller
 from longtake.services.assets import Asset, assets_of_tasks
 
@@ -86,20 +86,20 @@ def routers(context: Context, engine: Engine) -> list[APIRouter]:
 
 def _submit_routes(generation: Generation) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["generate"], route_class=StrictRoute)
-    answers: dict[int | str, dict[str, Any]] = {
+    submitted: dict[int | str, dict[str, Any]] = {
         200: {"model": TaskAnswer, "description": "The task ended while the request waited"},
         202: {"model": TaskAnswer, "description": "The task is stored and runs in the background"},
         **problems(*CALLER, *BODY, *_REFUSED, "PREFERENCE_INVALID"),
     }
 
-    @router.post("/images/generate", status_code=202, responses=answers, summary="Make an image")
+    @router.post("/images/generate", status_code=202, responses=submitted, summary="Make an image")
     async def generate_image(
         body: GenerateBody, caller: Who, idempotency_key: IdempotencyKey = None, prefer: Prefer = None
     ) -> Response:
         """Hold the price, store the task and answer. The image is made whether or not the caller waits."""
         return await submit(body, caller, "image", idempotency_key, prefer)
 
-    @router.post("/videos/generate", status_code=202, responses=answers, summary="Make a video")
+    @router.post("/videos/generate", status_code=202, responses=submitted, summary="Make a video")
     async def generate_video(
         body: GenerateBody, caller: Who, idempotency_key: IdempotencyKey = None, prefer: Prefer = None
     ) -> Response:
@@ -129,14 +129,14 @@ def _submit_routes(generation: Generation) -> APIRouter:
 def _read_routes(generation: Generation) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["tasks"])
 
-    @router.get("/tasks/pending", responses=_answers(PendingTasks), summary="My unfinished tasks")
+    @router.get("/tasks/pending", responses=answers(PendingTasks), summary="My unfinished tasks")
     async def pending(caller: Who) -> Response:
         """All unfinished tasks, oldest first, at most 500; `more` says that there are more."""
         caller.require(READ)
         found = await generation.pending(caller.user_id)
-        return _json({"tasks": found[:PENDING_LIMIT], "more": len(found) > PENDING_LIMIT})
+        return json_response({"tasks": found[:PENDING_LIMIT], "more": len(found) > PENDING_LIMIT})
 
-    @router.get("/tasks", responses=_answers(TaskPage), summary="My tasks")
+    @router.get("/tasks", responses=answers(TaskPage), summary="My tasks")
     async def list_of(
         caller: Who,
         status: Annotated[list[STATUS] | None, Query(description="One or several.")] = None,
@@ -154,23 +154,23 @@ def _read_routes(generation: Generation) -> APIRouter:
         # One more than is shown tells whether there is a page after.
         found = await generation.page(caller.user_id, matching, cursor, limit + 1)
         shown = found[:limit]
-        return _json({"tasks": shown, "next": shown[-1]["id"] if len(found) > limit else None})
+        return json_response({"tasks": shown, "next": shown[-1]["id"] if len(found) > limit else None})
 
     @router.get(
         "/tasks/{task_id}",
-        responses=_answers(TaskAnswer, "NOT_FOUND", "REQUEST_INVALID", "PREFERENCE_INVALID"),
+        responses=answers(TaskAnswer, "NOT_FOUND", "REQUEST_INVALID", "PREFERENCE_INVALID"),
         summary="One task",
     )
     async def one(task_id: UUID, caller: Who, prefer: Prefer = None) -> Response:
         """The task as it is now. Reading an unfinished task makes the server ask its provider sooner."""
         caller.require(READ)
-        return _json(await generation.show(caller.user_id, str(task_id), wait_of(prefer)))
+        return json_response(await generation.show(caller.user_id, str(task_id), wait_of(prefer)))
 
-    @router.get("/models", responses=_answers(ModelList), summary="Models", tags=["generate"])
+    @router.get("/models", responses=answers(ModelList), summary="Models", tags=["generate"])
     async def models(caller: Who) -> Response:
         """All models, with their limits, price and recent duration."""
         caller.require(READ)
-        return _json({"models": await generation.models()})
+        return json_response({"models": await generation.models()})
 
     return router
 
@@ -178,13 +178,13 @@ def _read_routes(generation: Generation) -> APIRouter:
 def _change_routes(generation: Generation) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["tasks"])
 
-    changed = _answers(TaskAnswer, "NOT_FOUND", "STATE_CONFLICT")
+    changed = answers(TaskAnswer, "NOT_FOUND", "STATE_CONFLICT")
 
     @router.post("/tasks/{task_id}/cancel", responses=changed, summary="Cancel a task")
     async def cancel(task_id: UUID, caller: Who) -> Response:
         """End the task now and give its credits back. A repeat changes nothing; an ended task is refused (409)."""
         caller.require(GENERATE)
-        return _json(await generation.cancel(caller.user_id, str(task_id)))
+        return json_response(await generation.cancel(caller.user_id, str(task_id)))
 
     again = {202: {"model": TaskAnswer}} | problems(*CALLER, *_REFUSED, "REQUEST_INVALID", "STATE_CONFLICT")
 
@@ -200,18 +200,18 @@ def _change_routes(generation: Generation) -> APIRouter:
     async def retry_save(task_id: UUID, caller: Who) -> Response:
         """Try again to copy the results of a completed task to our storage."""
         caller.require(GENERATE)
-        return _json(await generation.retry_save(caller.user_id, str(task_id)))
+        return json_response(await generation.retry_save(caller.user_id, str(task_id)))
 
     return router
 
 
 def _callback_routes(generation: Generation) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["callbacks"])
-    answers = {200: {"model": Received}} | problems("NOT_FOUND", "BODY_TOO_LARGE", "DATABASE_UNAVAILABLE")
+    received = {200: {"model": Received}} | problems("NOT_FOUND", "BODY_TOO_LARGE", "DATABASE_UNAVAILABLE")
 
     @router.post(
         "/callbacks/{provider}",
-        responses=answers,
+        responses=received,
         summary="A provider's callback",
         openapi_extra={"requestBody": {"content": {"application/json": {"example": CALLBACK, "schema": {}}}}},
     )
@@ -228,7 +228,7 @@ def _callback_routes(generation: Generation) -> APIRouter:
         except orjson.JSONDecodeError:
             body = None
         await generation.callback(provider, reference, body, request.headers)
-        return _json({"received": True})
+        return json_response({"received": True})
 
     return router
 
@@ -261,13 +261,11 @@ def _deletion_routes(generation: Generation) -> APIRouter:
 
 async def _answered(generation: Generation, caller: Caller, answer: Answer, wait: float) -> Response:
     task_id = answer.body["id"]
-    headers = {"Location": f"/v1/tasks/{task_id}"}
-    if answer.replayed:
-        headers["Idempotent-Replayed"] = "true"
+    headers = answer.headers(f"/v1/tasks/{task_id}")
     if wait <= 0:
-        return _json(answer.body, answer.status, headers)
+        return json_response(answer.body, answer.status, headers)
     shown = await generation.show(caller.user_id, task_id, wait)
-    return _json(shown, 200 if shown["ended_at"] else answer.status, headers)
+    return json_response(shown, 200 if shown["ended_at"] else answer.status, headers)
 
 
 def wait_of(prefer: str | None) -> float:
@@ -281,19 +279,6 @@ def wait_of(prefer: str | None) -> float:
     if not re.fullmatch(r"[0-9]{1,4}", seconds) or not 1 <= int(seconds) <= WAIT_LONGEST:
         raise InvalidPreference(f"`Prefer: wait=n` takes 1 to {WAIT_LONGEST} seconds.", longest=WAIT_LONGEST)
     return int(seconds)
-
-
-def request_id() -> str:
-    """Return the id this request has in logs, rows and answers."""
-    return str(log_context.get().get("request_id", ""))
-
-
-def _answers(model: type[BaseModel], *codes: str) -> dict[int | str, dict[str, Any]]:
-    return {200: {"model": model}} | problems(*CALLER, *codes)
-
-
-def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(orjson.dumps(content), status, headers, media_type="application/json")
 
 
 RECENT = 20
