@@ -10,7 +10,7 @@ from longtake.capabilities.catalogue.errors import InvalidTitle
 from longtake.capabilities.catalogue.queries import TitleFilter
 from longtake.capabilities.catalogue.tables import SEARCH, SYNC, SYNC_IDS, YEAR
 from longtake.errors import NotFound
-from longtake.services.provider_calls.lanes import try_lanes_again
+from longtake.services.provider_calls import try_lanes_again
 from tests.catalogue.stage import DAY, FEW, WEEK, CatalogueStudio, given, sought
 from tests.engine.stage import run_permitted
 

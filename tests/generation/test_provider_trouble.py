@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from longtake.capabilities.generation.tasks import cancel_task
 from longtake.engine.lane_store import all_lanes, pause_lane, resume_lane
-from longtake.services.provider_calls.lanes import end_trouble
+from longtake.services.provider_calls import end_trouble
 from tests.engine.stage import finish
 from tests.generation.studio import CREDITS, USER
 from tests.generation.test_life_of_a_task import everything_adds_up

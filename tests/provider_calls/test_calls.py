@@ -24,14 +24,14 @@ from longtake.db.dialects import NOW
 from longtake.db.errors import DatabaseUnavailable
 from longtake.engine.tables import jobs
 from longtake.services.alerts import Severity, list_alerts, raise_alert
-from longtake.services.provider_calls.calls import (
+from longtake.services.provider_calls import (
     BACK_OFF,
     BREAKER_LIMIT,
     PAUSED_SECONDS,
     Breaker,
+    Trouble,
     ask_provider,
 )
-from longtake.services.provider_calls.lanes import Trouble
 from tests.engine.stage import KIND, Stage, claim, finish, hire
 
 if TYPE_CHECKING:

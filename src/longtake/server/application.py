@@ -35,8 +35,7 @@ from longtake.engine.worker import Worker
 from longtake.server.capabilities import CAPABILITIES, add_capabilities, build_routers, snapshot_parts
 from longtake.server.errors import InvalidApplication
 from longtake.services.alerts import Severity, raise_alert
-from longtake.services.provider_calls.calls import Breaker
-from longtake.services.provider_calls.lanes import try_lanes_again
+from longtake.services.provider_calls import Breaker, try_lanes_again
 from longtake.services.vault.root_secret import RootSecret
 from longtake.services.vault.vault import KeySource, Vault
 from longtake.settings import Settings

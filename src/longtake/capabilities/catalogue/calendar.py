@@ -28,8 +28,7 @@ from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
 from longtake.engine.schedules import Schedule
 from longtake.plain_text import clean_plain_text
-from longtake.services.provider_calls.calls import ask_provider
-from longtake.services.provider_calls.lanes import Trouble, act_on_trouble
+from longtake.services.provider_calls import Trouble, act_on_trouble, ask_provider
 
 #: The argument of a requested refresh, which runs even while there are no titles.
 BY_HAND = "by_hand"

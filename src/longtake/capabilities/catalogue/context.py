@@ -11,7 +11,7 @@ from longtake.adapters.providers.bangumi import Bangumi
 from longtake.adapters.providers.tmdb import KEY_SETTING, Tmdb
 from longtake.capabilities.catalogue.poster_fetcher import PosterFetcher, PosterHosts
 from longtake.engine.lanes import Lane
-from longtake.services.provider_calls.calls import Breaker
+from longtake.services.provider_calls import Breaker
 
 if TYPE_CHECKING:
     from longtake.adapters.storage import Storage

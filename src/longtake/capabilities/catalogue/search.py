@@ -36,8 +36,7 @@ from longtake.engine.engine import Engine
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
-from longtake.services.provider_calls.calls import ask_provider
-from longtake.services.provider_calls.lanes import Trouble, act_on_trouble
+from longtake.services.provider_calls import Trouble, act_on_trouble, ask_provider
 
 
 @dataclass(frozen=True, slots=True)

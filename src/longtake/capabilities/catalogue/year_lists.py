@@ -27,8 +27,7 @@ from longtake.engine.engine import Engine
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
-from longtake.services.provider_calls.calls import ask_provider
-from longtake.services.provider_calls.lanes import Trouble, act_on_trouble
+from longtake.services.provider_calls import Trouble, act_on_trouble, ask_provider
 
 #: The list of a year is fetched again after a day, if a title needs it.
 FRESH_SECONDS = 86_400.0

@@ -24,8 +24,7 @@ from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Snooze
 from longtake.errors import LongtakeError
 from longtake.services.assets import AssetLinks
 from longtake.services.models import OfferedModels
-from longtake.services.provider_calls.calls import Breaker
-from longtake.services.provider_calls.lanes import Trouble, act_on_trouble, trouble_words
+from longtake.services.provider_calls import Breaker, Trouble, act_on_trouble, trouble_words
 
 #: A query takes at most 10 s; the rest is for waiting until a connection is free.
 QUERY_SECONDS = 25.0

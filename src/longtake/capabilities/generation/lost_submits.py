@@ -31,7 +31,7 @@ from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Outcome, Snooze
 from longtake.engine.tables import jobs
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
-from longtake.services.provider_calls.calls import ask_provider
+from longtake.services.provider_calls import ask_provider
 
 #: For so long after a callback, each sweep makes sure that it was looked into.
 REPORT_SECONDS = 60.0

@@ -22,7 +22,7 @@ from longtake.clock import Clock, iso_timestamp
 from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW
 from longtake.engine.tables import jobs
-from longtake.services.provider_calls.lanes import trouble_words
+from longtake.services.provider_calls import trouble_words
 
 #: A place further back than this is shown as "at least".
 QUEUE_LIMIT = 1_000

@@ -23,8 +23,7 @@ from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Retry, Snooze
 from longtake.services.alerts import Severity, raise_alert
 from longtake.services.assets import NewAsset
-from longtake.services.provider_calls.calls import ask_provider, quiet_memo
-from longtake.services.provider_calls.lanes import Trouble
+from longtake.services.provider_calls import Trouble, ask_provider, quiet_memo
 
 TIME_LIMIT = 30.0
 #: A provider's replicas may lag: a first "not found" is checked once more before the task fails.

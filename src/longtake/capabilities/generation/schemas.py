@@ -13,7 +13,7 @@ from longtake.capabilities.generation.tables import Task
 from longtake.clock import iso_timestamp
 from longtake.services.assets.schemas import ASSET_EXAMPLE, AssetView
 from longtake.services.models import Model
-from longtake.services.provider_calls.lanes import trouble_words
+from longtake.services.provider_calls import trouble_words
 
 STATUS = Literal["pending", "running", "completed", "failed", "cancelled"]
 TASK_ID = "019a8f6e-5d0c-7c41-9f53-0f6d1f2b7a10"

@@ -37,8 +37,7 @@ from longtake.services.alerts import Severity, raise_alert
 from longtake.services.assets import NewAsset, find_assets, keep_paid_bytes, reference_for_provider
 from longtake.services.assets.errors import AssetGone
 from longtake.services.models import Model
-from longtake.services.provider_calls.calls import ask_provider, wait_out
-from longtake.services.provider_calls.lanes import Trouble
+from longtake.services.provider_calls import Trouble, ask_provider, wait_out
 
 log = structlog.get_logger(__name__)
 

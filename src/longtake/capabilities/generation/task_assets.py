@@ -19,7 +19,7 @@ from longtake.engine.outcomes import Fail, Snooze
 from longtake.errors import StateConflict
 from longtake.services.assets import assets
 from longtake.services.credits import refund
-from longtake.services.provider_calls.calls import ask_provider
+from longtake.services.provider_calls import ask_provider
 
 #: States of a result's copy that are final without a copy.
 LOST = ("failed", "expired")

@@ -43,8 +43,7 @@ from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Retry, Snoo
 from longtake.engine.verdicts import unspent
 from longtake.services.assets import NewAsset, keep_paid_bytes
 from longtake.services.models import OfferedModels
-from longtake.services.provider_calls.calls import Breaker, ask_provider
-from longtake.services.provider_calls.lanes import Trouble, act_on_trouble
+from longtake.services.provider_calls import Breaker, Trouble, act_on_trouble, ask_provider
 
 #: A try that takes longer is stopped, and the image job goes back to the queue.
 TIME_LIMIT = 60.0

@@ -39,7 +39,7 @@ from longtake.services.assets.store import remove_assets
 from longtake.services.credits import end_holds
 from longtake.services.models import Model, check_parameters, check_prompt
 from longtake.services.models.errors import InvalidPrompt
-from longtake.services.provider_calls.lanes import trouble_words
+from longtake.services.provider_calls import trouble_words
 
 COUNTS = (3, 5, 7, 10)
 TITLE_LIMIT = 200
