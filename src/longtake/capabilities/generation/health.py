@@ -70,7 +70,6 @@ class EndedTasks:
 
     @property
     def mean_seconds(self) -> float | None:
-        """How long completed tasks took on average."""
         completed = self.counts["completed"]
         return round(self.seconds / completed, 2) if completed else None
 

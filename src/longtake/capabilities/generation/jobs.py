@@ -47,7 +47,6 @@ class JobContext:
         self.random = context.random
 
     def started(self, model: str, provider_task_id: str) -> Started:
-        """Return the start of a task, with its model's deadline."""
         found = self.models.get(model)
         return Started(provider_task_id, None if found is None else found.deadline)
 
@@ -95,7 +94,6 @@ class Tally:
         return True
 
     def write(self, tx: Transaction, providers: Mapping[str, Provider]) -> None:
-        """End the tasks that ended, and write what keeps the others waiting."""
         end_tasks(tx, successful=self.successful, unsuccessful=self.unsuccessful)
         for name, troubles in sorted(self.troubles.items()):
             if name in providers:

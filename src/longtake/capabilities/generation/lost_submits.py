@@ -68,7 +68,6 @@ class LostSubmitHandler:
         return Snooze(0.0, memo={"asked": [*asked, left[0]]}, progress=True)
 
     def settle(self, tx: Transaction, engine: Engine, settlements: Sequence[Settlement]) -> None:
-        """Start the tasks that were found, and resolve their alerts."""
         for one in sorted(settlements, key=lambda settlement: str(settlement.job.key)):
             if isinstance(one.outcome, Done) and isinstance(one.outcome.data, Started):
                 provider, task_id = self._context.providers[one.job.args["provider"]], str(one.job.key)

@@ -58,7 +58,6 @@ class Outlooks:
         self.queues = LaneQueues(clock)
 
     async def of(self, found: Sequence[Task]) -> dict[str, Outlook]:
-        """Return the outlooks of those tasks that have not ended."""
         unfinished = [task for task in found if task.unfinished]
         if not unfinished:
             return {}
@@ -146,7 +145,6 @@ class LaneQueues:
         return True
 
     def keep(self, queues: Mapping[str, Sequence[str]]) -> None:
-        """Remember queues that were just read."""
         for lane, task_ids in queues.items():
             self._read_at[lane] = self._clock.monotonic()
             self._ahead[lane] = {task_id: ahead for ahead, task_id in enumerate(task_ids)}
@@ -205,7 +203,6 @@ class Estimates:
         self._reading: asyncio.Task[None] | None = None
 
     async def all(self) -> dict[str, Estimate]:
-        """Return the estimate of every model."""
         if self._clock.monotonic() - self._read_at > ESTIMATE_SECONDS:
             begins = self._reading is None
             reading = self._reading = self._reading or asyncio.create_task(self._read())

@@ -58,7 +58,6 @@ class PollHandler:
         )
 
     async def run(self, job: Job) -> Outcome:
-        """Query the provider once."""
         provider = self._context.providers.get(job.args["provider"])
         if provider is None:
             return Fail("PROVIDER_GONE", f"The provider {job.args['provider']} is no longer configured.")

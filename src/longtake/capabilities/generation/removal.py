@@ -67,10 +67,8 @@ def remove_tasks(tx: Transaction, engine: Engine, task_ids: Sequence[str]) -> in
 
     Rows are locked in the usual order (jobs and assets, tasks, conversations), so that nothing deadlocks.
     """
-    ordered, removed = sorted(task_ids), 0
-    for first in range(0, len(ordered), PAGE):
-        removed += _remove_page(tx, engine, ordered[first : first + PAGE])
-    return removed
+    ordered = sorted(task_ids)
+    return sum(_remove_page(tx, engine, ordered[first : first + PAGE]) for first in range(0, len(ordered), PAGE))
 
 
 def _remove_page(tx: Transaction, engine: Engine, task_ids: Sequence[str]) -> int:
@@ -134,12 +132,8 @@ def end_tasks_of(tx: Transaction, _engine: Engine, user_id: str, before: datetim
     """Cancel unfinished tasks, as the user could: their credits are released before the tasks are removed."""
     found = _page(tx, user_id, before, IS_UNFINISHED)
     cancel_of_subjects(tx, found, TASK_KINDS, "its user has deleted the account")
-    end_tasks(
-        tx,
-        unsuccessful=[
-            Unsuccessful(one, "cancelled", "CANCELLED", "Its user has deleted the account.") for one in found
-        ],
-    )
+    cancelled = [Unsuccessful(one, "cancelled", "CANCELLED", "Its user has deleted the account.") for one in found]
+    end_tasks(tx, unsuccessful=cancelled)
     return len(found) == PAGE
 
 

@@ -69,7 +69,6 @@ class Generation:
         self.reachable = bool(settings.public_url) or context.storage.signs
 
     def lane_of(self, model: Model) -> str:
-        """Return the lane in which the model's submits wait."""
         return model.lane or self.providers[model.provider].submit_lane.name
 
     async def submit(
@@ -120,12 +119,10 @@ class Generation:
         return await self.show_all(user_id, await self.database.read(unfinished_tasks, user_id, as_user=user_id))
 
     async def page(self, user_id: str, matching: TaskFilter, before: str | None, limit: int) -> list[dict[str, Any]]:
-        """Return a page of the user's tasks."""
         found = await self.database.read(list_tasks, user_id, matching, before, limit, as_user=user_id)
         return await self.show_all(user_id, found)
 
     async def show_all(self, user_id: str, found: Sequence[Task]) -> list[dict[str, Any]]:
-        """Return tasks with their results."""
         completed = [task.id for task in found if task.status == "completed"]
         results: Mapping[str, Sequence[Asset]] = {}
         if completed:
@@ -133,11 +130,9 @@ class Generation:
         return await self.views.show(found, results)
 
     async def cancel(self, user_id: str, task_id: str) -> dict[str, Any]:
-        """Cancel a task."""
         return show_task(await self.database.run(cancel_task, user_id, task_id))
 
     async def retry_save(self, user_id: str, task_id: str) -> dict[str, Any]:
-        """Try again to copy a completed task's results."""
         await self.database.run(_retry_save, self.engine, user_id, task_id)
         return await self.show(user_id, task_id)
 

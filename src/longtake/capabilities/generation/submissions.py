@@ -95,13 +95,9 @@ OWNER = Prepared(
     )
 )
 REPORTED = Prepared(
-    select(submissions.c.number)
-    .where(
-        submissions.c.task_id == _IDENTIFIED,
-        submissions.c.fact == "reported",
-        submissions.c.provider_task_id == bindparam("provider_task_id"),
-    )
-    .limit(1)
+    select(submissions.c.provider_task_id)
+    .where(submissions.c.task_id == _IDENTIFIED, submissions.c.fact == "reported")
+    .distinct()
 )
 
 
@@ -242,12 +238,6 @@ def find_lost(tx: Transaction, task_id: str) -> LostSubmit:
     return LostSubmit(model, accepted, reported_ids(tx, task_id))
 
 
-def reported_ids(tx: Transaction, task_id: str) -> Sequence[str]:
+def reported_ids(tx: Transaction, task_id: str) -> list[str]:
     """Return the remote ids that callbacks named for the task. They are hints: query each before believing it."""
-    reports = (submissions.c.task_id == task_id, submissions.c.fact == "reported")
-    return list(tx.execute(select(submissions.c.provider_task_id).where(*reports).distinct()).scalars())
-
-
-def was_reported(tx: Transaction, task_id: str, provider_task_id: str) -> bool:
-    """Return whether a callback named this remote id before it was known."""
-    return bool(tx.run(REPORTED, task_id=task_id, provider_task_id=provider_task_id))
+    return [row.provider_task_id for row in tx.run(REPORTED, task_id=task_id)]

@@ -203,7 +203,6 @@ class SubmitHandler:
     # -- settling ------------------------------------------------------------------------------------------------
 
     def settle(self, tx: Transaction, engine: Engine, settlements: Sequence[Settlement]) -> None:
-        """Write outcomes to the tasks."""
         context, tally = self._context, Tally()
         _alert_about_reused_ids(tx, settlements)
         for one in sorted(settlements, key=lambda settlement: str(settlement.job.key)):

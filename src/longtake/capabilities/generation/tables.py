@@ -115,7 +115,6 @@ class Task:
 
     @property
     def unfinished(self) -> bool:
-        """Return whether it has not ended yet."""
         return self.status in UNFINISHED
 
 

@@ -16,7 +16,7 @@ from sqlalchemy import Double, bindparam, func, insert, null, select, update
 
 from longtake.adapters.providers.provider import Provider
 from longtake.capabilities.generation.errors import InvalidReferences
-from longtake.capabilities.generation.submissions import CheckedRequest, was_reported
+from longtake.capabilities.generation.submissions import CheckedRequest, reported_ids
 from longtake.capabilities.generation.tables import (
     POLL,
     SUBMIT,
@@ -214,7 +214,7 @@ def start_task(
     append_event(tx, "task.running", subject=task_id, user_id=row.user_id, data=data)
     # A statement of its own, after the row is locked: the update may have waited for a callback's transaction, and
     # would not see what that wrote.
-    called_back = was_reported(tx, task_id, started.provider_task_id)
+    called_back = started.provider_task_id in reported_ids(tx, task_id)
     engine.enqueue(
         tx,
         POLL,

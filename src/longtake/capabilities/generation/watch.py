@@ -103,7 +103,6 @@ class Watch:
                 del self._awaited[task_id]
 
     def running(self) -> AbstractAsyncContextManager[None]:
-        """Keep watching while the server runs."""
         return self._database.signals.heeded(ENDED_SIGNAL, self._wake, self._rounds())
 
     async def _rounds(self) -> None:

@@ -43,7 +43,6 @@ class SceneModels:
         return self._offer.find(name, "image")
 
     def lane_of(self, model: Model) -> str:
-        """Return the name of the lane of the model's images."""
         return lane_name(self._providers[model.provider].account)
 
     def lanes(self, per_minute: int, at_once: int) -> dict[str, Lane]:

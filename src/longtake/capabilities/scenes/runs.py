@@ -159,9 +159,12 @@ def remove_runs_of(tx: Transaction, engine: Engine, user_id: str, before: dateti
 
 
 ERROR_LIMIT = 500
+#: The code for a lane that an operator paused, whatever reason they gave.
+LANE_PAUSED = "LANE_PAUSED"
 #: What users read about an image that was not made: never an address of a provider, a host or a path.
 MESSAGES = {
     "CANCELLED": "It was cancelled.",
+    LANE_PAUSED: "An operator has paused it.",
     "CRASHED": "The process that made it stopped before it was done.",
     "MODEL_GONE": "The model is no longer offered.",
     "NO_RESULT": "The provider answered without an image.",
@@ -173,8 +176,6 @@ MESSAGES = {
     "TIME_LIMIT": "It took too long.",
 }
 OTHER_MESSAGE = "Something went wrong on our side."
-#: The code for a lane that an operator paused, whatever reason they gave.
-LANE_PAUSED = "LANE_PAUSED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +295,4 @@ def _counts(run: Run) -> dict[str, int]:
 
 def image_message(code: str) -> str:
     """Return the sentence for an error code."""
-    if code == LANE_PAUSED:
-        return "An operator has paused it."
     return MESSAGES.get(code) or (trouble_words(code) if code.startswith("PROVIDER_") else OTHER_MESSAGE)

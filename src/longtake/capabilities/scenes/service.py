@@ -45,7 +45,6 @@ class Scenes:
         return await self.database.run(_create, self.engine, new, order, key, advance)
 
     async def advance(self, user_id: str, run_id: str, request_id: str, *, failed: bool) -> dict[str, Any]:
-        """Queue the images that are missing; say what was done."""
         order = await self._order_again(user_id, run_id, request_id)
         done = await self.database.run(advance_run, self.engine, user_id, run_id, order, failed)
         return {"action": done.action, "queued": done.queued, "run": await self._show(user_id, done.run)}
@@ -53,7 +52,6 @@ class Scenes:
     async def regenerate(
         self, user_id: str, run_id: str, number: int, prompt: str | None, request_id: str
     ) -> dict[str, Any]:
-        """Queue one scene again."""
         order = await self._order_again(user_id, run_id, request_id)
         if prompt is not None:
             prompt = check_scene_prompt(order.model, number, prompt)
@@ -61,17 +59,14 @@ class Scenes:
         return await self._show(user_id, run)
 
     async def cancel(self, user_id: str, run_id: str) -> dict[str, Any]:
-        """Cancel a run."""
         while (run := await self.database.run(cancel_run, user_id, run_id)).live:
             pass
         return await self._show(user_id, run)
 
     async def show(self, user_id: str, run_id: str) -> dict[str, Any]:
-        """Return a run as it is now."""
         return await self._show(user_id, await self.database.read(get_run, user_id, run_id, as_user=user_id))
 
     async def page(self, user_id: str, before: str | None, limit: int) -> list[dict[str, Any]]:
-        """Return a page of the user's runs, without their scenes."""
         found = await self.database.read(list_runs, user_id, before, limit, as_user=user_id)
         outlook = await self._outlook(found)
         return [show_summary(run, outlook) for run in found]

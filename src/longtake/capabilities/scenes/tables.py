@@ -90,7 +90,6 @@ class ImageJob:
 
     @property
     def live(self) -> bool:
-        """Say whether it has not ended yet."""
         return self.status in LIVE
 
 
@@ -104,7 +103,6 @@ class Scene:
 
     @property
     def job(self) -> ImageJob | None:
-        """The newest image job."""
         return self.jobs[-1] if self.jobs else None
 
     @property

@@ -159,11 +159,9 @@ class OfferedModels:
         self._providers = providers
 
     def available(self, model: Model) -> bool:
-        """Return whether the model's provider has a key."""
         return self._providers[model.provider].configured
 
     def find(self, name: str, type: str) -> Model:  # noqa: A002 - the domain's word
-        """Return the model of this name and type, or raise."""
         model = self.models.get(name)
         if model is None or model.type != type:
             fitting = [one.name for one in self.models.values() if one.type == type]
