@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from sqlalchemy import bindparam, or_, update
@@ -28,15 +27,6 @@ from longtake.services.provider_calls import Trouble, ask_provider, quiet_memo
 TIME_LIMIT = 30.0
 #: A provider's replicas may lag: a first "not found" is checked once more before the task fails.
 LOOK_AGAIN_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class StillRunning:
-    """The provider still works on the task."""
-
-    progress: float | None = None
-    #: A state that the provider never documented.
-    unknown_state: str | None = None
 
 
 class PollHandler:
@@ -68,20 +58,15 @@ class PollHandler:
         match answer:
             case ProviderTaskNotFound():
                 return self._not_found(job, answer)
-            case Running(progress=progress):
-                return self._again(job, StillRunning(progress))
-            case Strange(word=word):
-                return self._again(job, StillRunning(unknown_state=word))
+            case Running() | Strange():
+                seconds = next_poll(job.snoozes + 1, self._context.random)
+                return Snooze(seconds, memo=quiet_memo(job), progress=True, data=answer)
             case Failed(code=code, message=message):
                 return Fail(code, message)
             case Succeeded(files=()):
                 return Fail("NO_RESULT", f"{provider.name} completed the task without any file.")
             case Succeeded(files=files, expires_in=expires_in):
                 return Done(data=Successful(str(job.key), _results(job, files, expires_in)))
-
-    def _again(self, job: Job, answer: StillRunning) -> Snooze:
-        seconds = next_poll(job.snoozes + 1, self._context.random)
-        return Snooze(seconds, memo=quiet_memo(job), progress=True, data=answer)
 
     def _not_found(self, job: Job, error: ProviderTaskNotFound) -> Outcome:
         if not (job.memo or {}).get("not_found"):
@@ -99,9 +84,9 @@ class PollHandler:
             if tally.add(task_id, provider, one.outcome):
                 continue
             match one.outcome.data:
-                case StillRunning(unknown_state=str() as word):
+                case Strange(word=word):
                     unknown[provider] = word
-                case StillRunning(progress=value) if value is not None or one.job.memo:
+                case Running(progress=value) if value is not None or one.job.memo:
                     progress[task_id] = value
         # Before any row of a task: no other settle raises these alerts.
         for provider, word in sorted(unknown.items()):

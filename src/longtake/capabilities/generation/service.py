@@ -75,7 +75,12 @@ class Generation:
         self, user_id: str, request: CheckedRequest, key: Keyed | None, request_id: str, retry_of: str | None = None
     ) -> Answer:
         """Create the task, or return the first answer when the key was used before."""
-        self._require_reachable(request)
+        # Before credits are held.
+        by_address = request.references and self.providers[request.model.provider].takes_references == "url"
+        if by_address and not self.reachable:
+            raise PublicAddressMissing(
+                f"{request.model.provider} fetches reference images itself, and this server has no public address."
+            )
         new = NewTask(user_id, request, self.lane_of(request.model), request_id, retry_of)
         # Read before: the answer is stored with the task, in a transaction that should be short.
         outlook = await self.views.outlooks.of_new(request.model.name, new.submit_lane)
@@ -96,14 +101,6 @@ class Generation:
         # Check again: the model's limits may have changed since.
         request = check_request(model, old.prompt, old.parameters, old.references, old.conversation_id)
         return await self.submit(user_id, request, key, request_id, retry_of=old.id)
-
-    def _require_reachable(self, request: CheckedRequest) -> None:
-        """Refuse references that the provider could not fetch, before credits are held."""
-        by_address = request.references and self.providers[request.model.provider].takes_references == "url"
-        if by_address and not self.reachable:
-            raise PublicAddressMissing(
-                f"{request.model.provider} fetches reference images itself, and this server has no public address."
-            )
 
     async def show(self, user_id: str, task_id: str, wait_seconds: float = 0.0) -> dict[str, Any]:
         """Return a task, after waiting for its end for at most so many seconds."""

@@ -153,13 +153,15 @@ class SubmitHandler:
         return answer
 
     async def _request(self, task: Task, provider: Provider, model: Model) -> GenerationRequest:
+        base = self._context.public_url.rstrip("/")
         return GenerationRequest(
             model=model.remote,
             prompt=task.prompt,
             parameters=model.wire_parameters(task.parameters),
             references=await self._load_references(task, provider),
             reference_field=model.reference_field,
-            callback_url=self._callback_url(task),
+            # Where the provider may report on the task, if it can reach this server.
+            callback_url=f"{base}/v1/callbacks/{task.provider}?reference={task.reference}" if base else None,
         )
 
     async def _load_references(self, task: Task, provider: Provider) -> Sequence[Reference]:
@@ -175,11 +177,6 @@ class SubmitHandler:
         return [
             await reference_for_provider(context.storage, context.links, found[one], takes) for one in task.references
         ]
-
-    def _callback_url(self, task: Task) -> str | None:
-        """Return where the provider may report on the task; None when it cannot reach this server."""
-        base = self._context.public_url.rstrip("/")
-        return f"{base}/v1/callbacks/{task.provider}?reference={task.reference}" if base else None
 
     async def _delivered(self, job: Job, task: Task, answer: Delivered) -> Outcome:
         """Store the bytes before the task is completed; the lease is part of the key."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Row, select
 
 from longtake.adapters.providers.errors import ProviderUnavailable
 from longtake.adapters.providers.provider import Provider, Succeeded
@@ -78,12 +79,10 @@ class TaskAssets(AssetOwner):
                 raise StateConflict(message, hint="Wait until the task has ended, or cancel it.")
 
     async def _provider(self, asset: OwnedAsset) -> tuple[Provider | None, str | None]:
-        if asset.task_id is None:
-            return None, None
-        name, remote = await self._context.database.read(_provider_of, asset.task_id)
-        return self._context.providers.get(name), remote
+        """Return the provider of the asset's task, and the task's id there."""
+        row = None if asset.task_id is None else await self._context.database.read(_provider_of, asset.task_id)
+        return (None, None) if row is None else (self._context.providers.get(row.provider), row.provider_task_id)
 
 
-def _provider_of(tx: Transaction, task_id: str) -> tuple[str, str | None]:
-    row = tx.execute(select(tasks.c.provider, tasks.c.provider_task_id).where(tasks.c.id == task_id)).first()
-    return ("", None) if row is None else (row.provider, row.provider_task_id)
+def _provider_of(tx: Transaction, task_id: str) -> Row[Any] | None:
+    return tx.execute(select(tasks.c.provider, tasks.c.provider_task_id).where(tasks.c.id == task_id)).first()

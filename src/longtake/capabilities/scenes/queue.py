@@ -38,15 +38,6 @@ class ImageOrder:
     request_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class AdvanceResult:
-    """What an advance did, and the run after it."""
-
-    action: str
-    queued: int
-    run: Run
-
-
 def advance_run(
     tx: Transaction,
     engine: Engine,
@@ -54,8 +45,10 @@ def advance_run(
     run_id: str,
     order: ImageOrder,
     failed: bool,  # noqa: FBT001 - called through Database.run, which passes positions only
-) -> AdvanceResult:
+) -> tuple[str, int, Run]:
     """Queue scenes without an image or a live image job; those that failed only with ``failed``.
+
+    Returns what was done, how many scenes were queued, and the run after it.
 
     Advancing again changes nothing: the run is locked, so the second of two requests finds what the first queued.
     """
@@ -64,10 +57,10 @@ def advance_run(
     wanted = [one for one in run.scenes if one.image is None and (one.job is None or (failed and not one.job.live))]
     if wanted:
         queue_scenes(tx, engine, run, wanted, order)
-        return AdvanceResult("images_queued", len(wanted), get_run(tx, user_id, run_id))
+        return "images_queued", len(wanted), get_run(tx, user_id, run_id)
     if run.live:
-        return AdvanceResult("images_in_progress", 0, run)
-    return AdvanceResult("run_completed" if run.status == "completed" else "nothing_to_queue", 0, run)
+        return "images_in_progress", 0, run
+    return "run_completed" if run.status == "completed" else "nothing_to_queue", 0, run
 
 
 def regenerate_scene(

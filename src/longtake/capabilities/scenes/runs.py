@@ -212,11 +212,14 @@ def end_images(
     tell_runs: bool = True,
 ) -> list[ImageJob]:
     """Complete, fail or cancel image jobs, with credits and events; return those that were live."""
-    made, values = made or {}, {image_id: _without_image(one) for image_id, one in (ended or {}).items()}
-    values |= {image_id: _with_image(one) for image_id, one in made.items()}
-    over = [
-        job for image_id in sorted(values) for job in _change(tx, image_id, values[image_id] | {"completed_at": NOW})
-    ]
+    made, values, over = made or {}, dict[str, dict[str, Any]](), list[ImageJob]()
+    for image_id, lost in (ended or {}).items():
+        values[image_id] = {"status": lost.status, "error_code": lost.code, "error": lost.message[:ERROR_LIMIT]}
+    for image_id, done in made.items():
+        values[image_id] = {"status": "completed", "asset_id": done.asset.id, **done.times}
+        values[image_id] |= {"error_code": None, "error": None}
+    for image_id in sorted(values):
+        over += _change(tx, image_id, values[image_id] | {"retry_at": None, "completed_at": NOW})
     if not over:
         return []
     runs = lock_runs(tx, {job.run_id for job in over}) if tell_runs else []
@@ -249,15 +252,6 @@ def return_images(tx: Transaction, returned: Mapping[str, ReturnedImage]) -> Non
                 again = {"max_attempts": job.max_attempts, "retry_at": iso_timestamp(job.retry_at)}
                 events.append(("scene.retrying", job.run_id, job.user_id, _about(job, "queued") | again))
     append_events(tx, events)
-
-
-def _with_image(one: FinishedImage) -> dict[str, Any]:
-    found = {"status": "completed", "asset_id": one.asset.id, **one.times}
-    return found | {"error_code": None, "error": None, "retry_at": None}
-
-
-def _without_image(one: EndedImage) -> dict[str, Any]:
-    return {"status": one.status, "error_code": one.code, "error": one.message[:ERROR_LIMIT], "retry_at": None}
 
 
 def _change(tx: Transaction, image_id: str, values: Mapping[str, Any]) -> list[ImageJob]:

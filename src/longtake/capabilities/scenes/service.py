@@ -46,8 +46,8 @@ class Scenes:
 
     async def advance(self, user_id: str, run_id: str, request_id: str, *, failed: bool) -> dict[str, Any]:
         order = await self._order_again(user_id, run_id, request_id)
-        done = await self.database.run(advance_run, self.engine, user_id, run_id, order, failed)
-        return {"action": done.action, "queued": done.queued, "run": await self._show(user_id, done.run)}
+        action, queued, run = await self.database.run(advance_run, self.engine, user_id, run_id, order, failed)
+        return {"action": action, "queued": queued, "run": await self._show(user_id, run)}
 
     async def regenerate(
         self, user_id: str, run_id: str, number: int, prompt: str | None, request_id: str
