@@ -12,7 +12,7 @@ import contextlib
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import structlog
 
@@ -28,15 +28,13 @@ from longtake.adapters.providers.errors import (
 )
 from longtake.db import Transaction
 from longtake.db.retry import TRANSIENT
+from longtake.engine.jobs import Job
 from longtake.engine.kinds import Exponential
 from longtake.engine.lane_store import all_lanes, lane_view, lock_lanes, pause_unpaused, resume_lane, wake_lane
 from longtake.engine.lanes import Lane
 from longtake.engine.outcomes import KEEP, Fail, Outcome, Retry, Snooze
 from longtake.errors import LongtakeError
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
-
-if TYPE_CHECKING:
-    from longtake.engine.jobs import Job
 
 T = TypeVar("T")
 

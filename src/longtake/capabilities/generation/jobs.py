@@ -97,15 +97,11 @@ class Tally:
         end_tasks(tx, successful=self.successful, unsuccessful=self.unsuccessful)
         for name, troubles in sorted(self.troubles.items()):
             if name in providers:
-                _write_troubles(tx, providers[name], troubles)
-
-
-def _write_troubles(tx: Transaction, provider: Provider, troubles: Mapping[str, Trouble]) -> None:
-    """Write what keeps tasks waiting; pause lanes and raise alerts for trouble that does not pass by itself."""
-    _write_changed(tx, troubles)
-    different = {(one.code, str(one.pause), one.alert): one for one in troubles.values()}
-    for which in sorted(different):
-        act_on_trouble(tx, provider, different[which])
+                _write_changed(tx, troubles)
+                # Lanes and alerts: once for each trouble that does not pass by itself.
+                different = {(one.code, str(one.pause), one.alert): one for one in troubles.values()}
+                for which in sorted(different):
+                    act_on_trouble(tx, providers[name], different[which])
 
 
 def _write_changed(tx: Transaction, troubles: Mapping[str, Trouble]) -> None:

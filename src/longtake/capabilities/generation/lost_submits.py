@@ -153,16 +153,13 @@ def take_hint(tx: Transaction, engine: Engine, provider: Provider, task_id: str,
     if row.provider_task_id is not None:
         if row.provider_task_id != provider_task_id:
             return "another id"
-        return "hurried" if _hurry(tx, task_id, row.until_last) else "about to be asked"
+        # Poll once after this moment, and soon, even while a poll runs or waits out trouble.
+        rested = REST_SECONDS if row.until_last is None else min(max(-row.until_last, 0.0), REST_SECONDS)
+        hurried = look_again(tx, POLL, task_id, waiting=REST_SECONDS - rested, running=REST_SECONDS)
+        return "hurried" if hurried else "about to be asked"
     if not record_report(tx, task_id, provider.name, provider_task_id):
         return "too many reports"
     if row.needs_review:
         enqueue_attach(tx, engine, provider, task_id)
         return "attaching"
     return "noted"
-
-
-def _hurry(tx: Transaction, task_id: str, until_last: float | None) -> bool:
-    """Poll the task once after this moment, and soon, even while a poll runs or waits out trouble."""
-    rested = REST_SECONDS if until_last is None else min(max(-until_last, 0.0), REST_SECONDS)
-    return look_again(tx, POLL, task_id, waiting=REST_SECONDS - rested, running=REST_SECONDS)

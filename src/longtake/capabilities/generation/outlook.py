@@ -41,9 +41,9 @@ class Outlook:
     """What callers learn about a task before it ends; all None once it has ended."""
 
     estimate: dict[str, Any] | None = None
+    usual: dict[str, Any] | None = None
     queue: dict[str, Any] | None = None
     retry: dict[str, Any] | None = None
-    usual: dict[str, Any] | None = None
 
 
 NO_OUTLOOK = Outlook()
@@ -74,7 +74,7 @@ class Outlooks:
         usual = (await self.estimates.all()).get(model, NONE_YET)
         if self.queues.due(lane):
             self.queues.keep(await self._database.read(read_queues, [lane]))
-        return Outlook(_estimate(0.0, usual, None), queue=self.queues.place(lane, ""), usual=_usual(usual))
+        return Outlook(_estimate(0.0, usual, None), _usual(usual), self.queues.place(lane, ""))
 
     def _outlook(self, task: Task, usual: Estimate, job: Row[Any] | None, now: datetime) -> Outlook:
         retry = queue = None
@@ -85,7 +85,7 @@ class Outlooks:
         # Time in a queue is no progress: a bar that moved then would jump back when the task starts.
         begun = now if queue is not None else task.started_at or task.created_at
         elapsed = (now - begun).total_seconds()
-        return Outlook(_estimate(elapsed, usual, task.progress), queue, retry, _usual(usual))
+        return Outlook(_estimate(elapsed, usual, task.progress), _usual(usual), queue, retry)
 
 
 def _read_jobs(

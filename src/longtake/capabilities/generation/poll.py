@@ -90,18 +90,16 @@ class PollHandler:
                     progress[task_id] = value
         # Before any row of a task: no other settle raises these alerts.
         for provider, word in sorted(unknown.items()):
-            _alert_about_state(tx, provider, word)
+            happened = f"{provider} answered with the unknown state {word[:80]!r}."
+            message = f"{happened} Its tasks stay running and are polled again."
+            raise_alert(tx, Severity.WARNING, "PROVIDER_STATE_UNKNOWN", message, subject=provider)
         unfinished = _count_polls(tx, [str(one.job.key) for one in settlements])
-        _stop_polls(tx, [one for one in settlements if one.job.key not in unfinished])
+        for one in settlements:
+            # Its task has ended while its submit became this poll, or before an operator retried the job.
+            if one.job.key not in unfinished and isinstance(one.outcome, Snooze | Retry):
+                cancel(tx, one.job.id, "its task has ended")
         tally.write(tx, self._context.providers)
         _write_progress(tx, progress)
-
-
-def _stop_polls(tx: Transaction, settlements: Sequence[Settlement]) -> None:
-    """Cancel polls whose task has ended: while its submit became this poll, or before an operator retried the job."""
-    for one in settlements:
-        if isinstance(one.outcome, Snooze | Retry):
-            cancel(tx, one.job.id, "its task has ended")
 
 
 def _count_polls(tx: Transaction, task_ids: Sequence[str]) -> set[str]:
@@ -128,12 +126,6 @@ def _write_progress(tx: Transaction, progress: Mapping[str, float | None]) -> No
         for row in tx.execute(change, {"now_at": value}):
             data = {"status": "running", "progress": value}
             append_event(tx, "task.progress", subject=task_id, user_id=row.user_id, data=data)
-
-
-def _alert_about_state(tx: Transaction, provider: str, state: str) -> None:
-    """Alert operators to a state that we do not know; the task stays running and is polled again."""
-    message = f"{provider} answered with the unknown state {state[:80]!r}. Its tasks stay running and are polled again."
-    raise_alert(tx, Severity.WARNING, "PROVIDER_STATE_UNKNOWN", message, subject=provider)
 
 
 def _results(job: Job, files: Sequence[MediaUrl], expires_in: float) -> list[NewAsset]:

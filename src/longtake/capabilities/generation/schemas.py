@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Literal
 from uuid import UUID
 
@@ -254,10 +255,7 @@ def show_task(task: Task, results: Sequence[Mapping[str, Any]] = (), outlook: Ou
         **{name: getattr(task, name) for name in REQUESTED},
         "message_id": task.completed_message_id or task.placeholder_message_id,
         "progress": task.progress,
-        "estimate": outlook.estimate,
-        "usual": outlook.usual,
-        "queue": outlook.queue,
-        "retry": outlook.retry,
+        **asdict(outlook),
         "needs_review": task.needs_review,
         "trouble": _trouble(task),
         "results": list(results),

@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import structlog
 from sqlalchemy import select
@@ -23,11 +22,9 @@ from longtake.capabilities.generation.tasks import ENDED_SIGNAL
 from longtake.clock import Clock
 from longtake.db import Database, Transaction
 from longtake.engine.control import hurry
+from longtake.engine.events import Event
 from longtake.errors import LongtakeError
-
-if TYPE_CHECKING:
-    from longtake.engine.events import Event
-    from longtake.services.live.feed import Feed
+from longtake.services.live.feed import Feed
 
 log = structlog.get_logger(__name__)
 
