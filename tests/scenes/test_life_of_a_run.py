@@ -11,7 +11,7 @@ from sqlalchemy import update
 from longtake import Fail
 from longtake.capabilities.scenes.queue import ImageOrder, advance_run
 from longtake.capabilities.scenes.runs import delete_run
-from longtake.capabilities.scenes.tables import lock_run, scene_runs
+from longtake.capabilities.scenes.tables import get_run, scene_runs
 from longtake.db.dialects import NOW, SQLITE
 from longtake.errors import NotFound, StateConflict
 from longtake.services.accounts.deletion import AccountDeletion
@@ -288,7 +288,7 @@ async def test_a_run_that_is_advanced_while_it_is_cancelled_waits_in_one_order(
 
     async def advance(stand_still: Callable[[], None]) -> None:
         def write(tx: Transaction) -> None:
-            lock_run(tx, USER, run_id)
+            get_run(tx, USER, run_id, lock=True)
             stand_still()
             advance_run(tx, studio.engine, USER, run_id, order, failed=True)
 

@@ -28,7 +28,6 @@ from longtake.http.idempotency import forget_old_keys
 
 log = structlog.get_logger(__name__)
 
-EVERY_SECONDS = 15.0
 PAGE = 200
 #: How long after the deadline a last poll may still save the task.
 LAST_LOOK_SECONDS = 120.0
@@ -51,7 +50,7 @@ class DeadlineSweep:
         return JobKind(SWEEP, self.run, priority=Priority.HIGH, time_limit=60.0, max_attempts=3)
 
     def schedule(self) -> Schedule:
-        return Schedule(SWEEP, SWEEP, every=EVERY_SECONDS)
+        return Schedule(SWEEP, SWEEP, every=15.0)
 
     async def run(self, job: Job) -> Outcome:
         database = self._context.database

@@ -6,7 +6,7 @@ Only the newest tasks of the period are counted, up to a limit, so that a busy d
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,11 +68,6 @@ class EndedTasks:
         """The share that failed; None when there is nothing to judge."""
         return self.counts["failed"] / self.judged if self.judged else None
 
-    @property
-    def mean_seconds(self) -> float | None:
-        completed = self.counts["completed"]
-        return round(self.seconds / completed, 2) if completed else None
-
     def percentile(self, part: float) -> float | None:
         """Return the time within which this share of the completed tasks was done, to a tenth of a second."""
         left = part * self.counts["completed"]
@@ -129,7 +124,8 @@ def generation_figures(tx: Transaction, hours: float) -> dict[str, Any]:
 
 
 def _show(name: str, ended: EndedTasks) -> dict[str, Any]:
-    failed, mean = ended.failure_rate, ended.mean_seconds
+    failed, completed = ended.failure_rate, ended.counts["completed"]
+    mean = round(ended.seconds / completed, 2) if completed else None
     success = None if failed is None else round(1 - failed, 4)
     return {
         "type": name,
@@ -178,7 +174,6 @@ def _unfinished(tx: Transaction) -> Mapping[str, int]:
     return {"pending": pending, "running": count(tasks.c.provider, IS_RUNNING)}
 
 
-EVERY_SECONDS = 60.0
 HOURS = 24.0
 #: A rate of fewer tasks says nothing.
 LEAST_ENDED = 20
@@ -194,19 +189,19 @@ class HealthCheck:
     """Reads the figures, then raises or resolves the alerts."""
 
     def __init__(self, context: JobContext) -> None:
-        self._database = context.database
-        self._providers = context.providers
+        self._context = context
 
     def kind(self) -> JobKind:
         return JobKind(CHECK, self.run, time_limit=30.0, max_attempts=3)
 
     def schedule(self) -> Schedule:
-        return Schedule(CHECK, CHECK, every=EVERY_SECONDS)
+        return Schedule(CHECK, CHECK, every=60.0)
 
     async def run(self, _job: Job) -> Outcome:
-        ended = await self._database.read(read_ended, HOURS)
-        unpolled = await self._database.read(read_unpolled, self._providers)
-        await self._database.run(write_alerts, ended, unpolled)
+        database = self._context.database
+        ended = await database.read(read_ended, HOURS)
+        unpolled = await database.read(read_unpolled, self._context.providers)
+        await database.run(write_alerts, ended, unpolled)
         return Done()
 
 
@@ -244,15 +239,11 @@ def read_unpolled(tx: Transaction, providers: Mapping[str, Provider]) -> str | N
         return None
     number, longest = sum(row.number for row in rows), max(row.longest for row in rows)
     names = ", ".join(sorted(row.provider for row in rows))
-    paused = _paused(tx, rows, providers)
-    why = f" Paused: {', '.join(paused)}; resume with `longtake lanes resume`." if paused else ""
+    asked = [providers[row.provider].query_lane.name for row in rows if row.provider in providers]
+    paused = tx.execute(select(lanes.c.name).where(lanes.c.name.in_(asked), lanes.c.paused).order_by(lanes.c.name))
+    stopped = ", ".join(paused.scalars())
+    why = f" Paused: {stopped}; resume with `longtake lanes resume`." if stopped else ""
     return (
         f"{number:,} running tasks ({names}) were not polled for more than {UNPOLLED_MOST / 60:g} minutes,"
         f" the longest for {longest / 60:.0f}.{why or ' `longtake workers list` shows whether a worker runs.'}"
     )
-
-
-def _paused(tx: Transaction, rows: Sequence[Row[Any]], providers: Mapping[str, Provider]) -> list[str]:
-    asked = [providers[row.provider].query_lane.name for row in rows if row.provider in providers]
-    found = select(lanes.c.name).where(lanes.c.name.in_(asked), lanes.c.paused).order_by(lanes.c.name)
-    return list(tx.execute(found).scalars())

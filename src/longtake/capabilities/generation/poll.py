@@ -56,8 +56,11 @@ class PollHandler:
         if isinstance(answer, Outcome):
             return answer
         match answer:
-            case ProviderTaskNotFound():
-                return self._not_found(job, answer)
+            case ProviderTaskNotFound(code=code, message=message) if not (job.memo or {}).get("not_found"):
+                trouble = Trouble(code, message)
+                return Snooze(LOOK_AGAIN_SECONDS, memo={"not_found": 1}, data=trouble, code=code)
+            case ProviderTaskNotFound(message=message):
+                return Fail("TASK_NOT_FOUND", message)
             case Running() | Strange():
                 seconds = next_poll(job.snoozes + 1, self._context.random)
                 return Snooze(seconds, memo=quiet_memo(job), progress=True, data=answer)
@@ -67,12 +70,6 @@ class PollHandler:
                 return Fail("NO_RESULT", f"{provider.name} completed the task without any file.")
             case Succeeded(files=files, expires_in=expires_in):
                 return Done(data=Successful(str(job.key), _results(job, files, expires_in)))
-
-    def _not_found(self, job: Job, error: ProviderTaskNotFound) -> Outcome:
-        if not (job.memo or {}).get("not_found"):
-            trouble = Trouble(error.code, error.message)
-            return Snooze(LOOK_AGAIN_SECONDS, memo={"not_found": 1}, data=trouble, code=error.code)
-        return Fail("TASK_NOT_FOUND", error.message)
 
     # -- settling ------------------------------------------------------------------------------------------------
 

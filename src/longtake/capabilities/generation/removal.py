@@ -36,7 +36,6 @@ from longtake.services.conversations.messages import remove_messages_of_tasks
 from longtake.services.conversations.store import get_conversation, remove_conversation
 
 PAGE = 200
-EVERY_SECONDS = 3_600.0
 FIRST_ID = str(uuid.UUID(int=0))
 
 
@@ -104,7 +103,7 @@ class Retention:
         return JobKind(PRUNE, self.run, priority=Priority.LOW, time_limit=600.0)
 
     def schedule(self) -> Schedule:
-        return Schedule(PRUNE, PRUNE, every=EVERY_SECONDS)
+        return Schedule(PRUNE, PRUNE, every=3_600.0)
 
     async def run(self, job: Job) -> Outcome:
         """Remove old tasks in pages, each in its own transaction: a kill loses nothing."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -297,13 +296,8 @@ class TaskSnapshot(BaseModel):
     recent: list[TaskAnswer] = Field(description="The last ones that ended, newest first.")
 
 
-@dataclass(frozen=True, slots=True)
-class SeenTasks:
-    """A user's tasks as they were in one moment."""
-
-    unfinished: Sequence[Task]
-    recent: Sequence[Task]
-    results: Mapping[str, Sequence[Asset]]
+#: A user's unfinished tasks, recent ones, and the results of these, as they were in one moment.
+SeenTasks = tuple[Sequence[Task], Sequence[Task], Mapping[str, Sequence[Asset]]]
 
 
 def part(context: Context) -> SnapshotPart[SeenTasks]:
@@ -311,10 +305,11 @@ def part(context: Context) -> SnapshotPart[SeenTasks]:
     views = context.get(TaskViews)
 
     async def show(seen: SeenTasks) -> dict[str, Any]:
+        unfinished, recent, results = seen
         return {
-            "tasks": await views.show(seen.unfinished[:PENDING_LIMIT], {}),
-            "tasks_more": len(seen.unfinished) > PENDING_LIMIT,
-            "recent": await views.show(seen.recent, seen.results),
+            "tasks": await views.show(unfinished[:PENDING_LIMIT], {}),
+            "tasks_more": len(unfinished) > PENDING_LIMIT,
+            "recent": await views.show(recent, results),
         }
 
     return SnapshotPart(schema=TaskSnapshot, read=read_tasks, show=show)
@@ -325,4 +320,4 @@ def read_tasks(tx: Transaction, user_id: str) -> SeenTasks:
     recent = list_tasks(tx, user_id, ENDED, None, RECENT)
     completed = [task.id for task in recent if task.status == "completed"]
     results = assets_of_tasks(tx, completed, user_id) if completed else {}
-    return SeenTasks(unfinished_tasks(tx, user_id), recent, results)
+    return unfinished_tasks(tx, user_id), recent, results

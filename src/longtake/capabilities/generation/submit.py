@@ -11,7 +11,7 @@ import structlog
 
 from longtake.adapters.decoder.errors import MediaRefused
 from longtake.adapters.providers.errors import ProviderError, SubmitUnknown
-from longtake.adapters.providers.provider import Accepted, Delivered, GenerationRequest, MediaBytes, Provider, Reference
+from longtake.adapters.providers.provider import Accepted, Delivered, GenerationRequest, Provider, Reference
 from longtake.adapters.storage.errors import StorageUnavailable
 from longtake.capabilities.generation.jobs import OUR_BACK_OFF, JobContext, Tally
 from longtake.capabilities.generation.lost_submits import mark_lost
@@ -182,16 +182,15 @@ class SubmitHandler:
         """Store the bytes before the task is completed; the lease is part of the key."""
         if not answer.files:
             return Fail("NO_RESULT", f"{task.provider} answered without any file.")
+        kind: Any = task.type
+        results = []
         try:
-            results = [await self._keep(job, task, number, file) for number, file in enumerate(answer.files)]
+            for position, file in enumerate(answer.files):
+                new = NewAsset(user_id=task.user_id, kind=kind, task_id=task.id, position=position)
+                results.append(await keep_paid_bytes(self._context.storage, new, file.body, job.lease_token))
         except MediaRefused as error:
             return Fail(error.code, error.message)
         return Done(data=Successful(task.id, results))
-
-    async def _keep(self, job: Job, task: Task, position: int, file: MediaBytes) -> NewAsset:
-        kind: Any = task.type
-        new = NewAsset(user_id=task.user_id, kind=kind, task_id=task.id, position=position)
-        return await keep_paid_bytes(self._context.storage, new, file.body, job.lease_token)
 
     async def _record(self, task: Task, fact: str, error: LongtakeError) -> None:
         detail = f"{error.code}: {error.message}"

@@ -266,8 +266,12 @@ def end_tasks(
 
     Rows are locked in one order (tasks, holds, balances, conversations), so that two batches never deadlock.
     """
-    values = {one.task_id: {"status": "completed", "progress": 1.0} for one in successful}
-    values |= {one.task_id: _without_result(one) for one in unsuccessful}
+    values: dict[str, dict[str, Any]] = {}
+    for done in successful:
+        values[done.task_id] = {"status": "completed", "progress": 1.0}
+    for one in unsuccessful:
+        error = {"fail_code": one.code, "error": one.message[:ERROR_LIMIT]}
+        values[one.task_id] = {"status": one.status, "credits_refunded": tasks.c.credits_held, **error}
     ended = [task for task_id in sorted(values) for task in _end(tx, task_id, values[task_id])]
     if not ended:
         return []
@@ -282,11 +286,6 @@ def end_tasks(
         register_assets(tx, results.get(task.id, ()), task.request_id)
     _append_end_events(tx, ended)
     return ended
-
-
-def _without_result(one: Unsuccessful) -> dict[str, Any]:
-    error = {"fail_code": one.code, "error": one.message[:ERROR_LIMIT]}
-    return {"status": one.status, "credits_refunded": tasks.c.credits_held, **error}
 
 
 def _end(tx: Transaction, task_id: str, values: dict[str, Any]) -> list[Task]:

@@ -150,17 +150,15 @@ class Watch:
         if event.type == "task.created":
             self._keep_watched(event.user_id, event.subject, event.data["type"])
         elif event.type in ENDED:
-            self._present[event.user_id].discard(event.subject)
+            watched = self._present[event.user_id]
+            watched.discard(event.subject)
             self._watched.pop(event.subject, None)
-            self._make_room(event.user_id)
+            # More tasks of a user who has too many to watch follow once half of the watched ones have ended.
+            if event.user_id in self._crowded and len(watched) <= MOST_OF_A_USER // 2:
+                self._crowded.discard(event.user_id)
+                self._newcomers.add(event.user_id)
             if self._newcomers:
                 self._ended_lately.add(event.subject)
-
-    def _make_room(self, user_id: str) -> None:
-        """Look for more tasks of a user who has too many to watch, once half of the watched ones have ended."""
-        if user_id in self._crowded and len(self._present[user_id]) <= MOST_OF_A_USER // 2:
-            self._crowded.discard(user_id)
-            self._newcomers.add(user_id)
 
     async def _meet_newcomers(self) -> None:
         """Watch the unfinished tasks of users whose first stream has just opened, or who have room for more."""

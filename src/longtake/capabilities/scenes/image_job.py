@@ -55,10 +55,9 @@ class ImageMaker:
     """The job kind ``scenes.image``: asks providers for images and writes the outcomes."""
 
     def __init__(self, context: Context) -> None:
-        self._database, self._providers, self._storage = context.database, context.providers, context.storage
+        self._context = context
         self._models = context.get(OfferedModels).models
         self._breaker = context.get(Breaker)
-        self._clock = context.clock
 
     def kind(self) -> JobKind:
         return JobKind(
@@ -73,10 +72,10 @@ class ImageMaker:
 
     async def run(self, job: Job) -> Outcome:
         """Make the image, unless it was cancelled."""
-        provider = self._providers.get(job.args["provider"])
+        provider = self._context.providers.get(job.args["provider"])
         if provider is None:
             return Fail("PROVIDER_GONE", f"The provider {job.args['provider']} is no longer configured.")
-        wanted = await self._database.read(find_image, str(job.key))
+        wanted = await self._context.database.read(find_image, str(job.key))
         if wanted is None:
             return Done()
         if wanted.cancelled_at is not None:
@@ -109,26 +108,26 @@ class ImageMaker:
         self, job: Job, provider: Provider, request: GenerationRequest, writing: list[asyncio.Task[None]]
     ) -> tuple[float, Accepted | Delivered]:
         """Ask the provider at once; that the try has begun is written meanwhile, so that no write delays the call."""
-        asked = self._clock.monotonic()
+        asked = self._context.clock.monotonic()
         writing.append(asyncio.create_task(self._write_processing(job)))
         return asked, await provider.submit(request)
 
     async def _write_processing(self, job: Job) -> None:
         # A database that is away does not stop the image; a lost lease does.
         with contextlib.suppress(*TRANSIENT):
-            await self._database.run(note_processing, job, str(job.key))
+            await self._context.database.run(note_processing, job, str(job.key))
 
     async def _keep(self, job: Job, wanted: Row[Any], answer: Delivered, asked: float) -> Outcome:
         """Store the image before any row refers to it; the lease is part of its key."""
-        answered = self._clock.monotonic()
+        answered = self._context.clock.monotonic()
         new = NewAsset(user_id=wanted.user_id, kind="image", role="scene", position=wanted.position)
         try:
-            kept = await keep_paid_bytes(self._storage, new, answer.files[0].body, job.lease_token)
+            kept = await keep_paid_bytes(self._context.storage, new, answer.files[0].body, job.lease_token)
         except MediaRefused as error:
             return Fail(error.code, error.message)
         except StorageUnavailable as error:
             return Retry(error.code, error.message)
-        now = self._clock.monotonic()
+        now = self._context.clock.monotonic()
         times = {"provider_ms": answered - asked, "storage_ms": now - answered, "total_ms": now - asked}
         return Done(data=FinishedImage(kept, {name: round(seconds * 1000) for name, seconds in times.items()}))
 
@@ -161,7 +160,7 @@ class ImageMaker:
         return_images(tx, returned)
         end_images(tx, made=made, ended=ended)
         for (name, _code), trouble in sorted(troubles.items(), key=lambda item: item[0]):
-            provider = self._providers[name]
+            provider = self._context.providers[name]
             act_on_trouble(tx, provider, trouble, also=[lane_name(provider.account)])
 
 

@@ -26,10 +26,7 @@ class SceneModels:
         self._providers = providers
 
     def find(self, name: str | None) -> Model:
-        """Return the model; without a name the first one.
-
-        Raises UnknownModel, ModelNotForScenes or ProviderNotConfigured.
-        """
+        """Return the model, without a name the first; raises what is wrong with a name that does not fit."""
         fitting = [one.name for one in self._offer.models.values() if self._fits(one)]
         if name is None:
             if not fitting:

@@ -11,7 +11,7 @@ from sqlalchemy import func, insert, select, update
 
 from longtake.adapters.providers.errors import ProviderBusy
 from longtake.capabilities.scenes.runs import LANE_PAUSED
-from longtake.capabilities.scenes.tables import IMAGE, Run, Scene, get_run, image_jobs, lock_run, scenes
+from longtake.capabilities.scenes.tables import IMAGE, Run, Scene, get_run, image_jobs, scenes
 from longtake.clock import new_id
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, seconds_between
@@ -52,7 +52,7 @@ def advance_run(
 
     Advancing again changes nothing: the run is locked, so the second of two requests finds what the first queued.
     """
-    run = lock_run(tx, user_id, run_id)
+    run = get_run(tx, user_id, run_id, lock=True)
     _require_not_cancelled(run)
     wanted = [one for one in run.scenes if one.image is None and (one.job is None or (failed and not one.job.live))]
     if wanted:
@@ -67,7 +67,7 @@ def regenerate_scene(
     tx: Transaction, engine: Engine, user_id: str, run_id: str, number: int, prompt: str | None, order: ImageOrder
 ) -> Run:
     """Queue a scene again, with a new prompt if one is given; its image stays until the new one is finished."""
-    run = lock_run(tx, user_id, run_id)
+    run = get_run(tx, user_id, run_id, lock=True)
     _require_not_cancelled(run)
     scene = next((one for one in run.scenes if one.number == number), None)
     if scene is None:

@@ -20,7 +20,6 @@ from longtake.capabilities.scenes.tables import (
     get_run,
     image_jobs,
     job_from,
-    lock_run,
     lock_runs,
     scene_runs,
     scenes,
@@ -120,7 +119,7 @@ def cancel_run(tx: Transaction, user_id: str, run_id: str) -> Run:
     get_run(tx, user_id, run_id)
     # Engine jobs before the run, as in the order of all locks.
     cancel_of_subjects(tx, [run_id], [IMAGE], "its run was cancelled")
-    run = lock_run(tx, user_id, run_id)
+    run = get_run(tx, user_id, run_id, lock=True)
     _end_without_job(tx, run_id)
     if run.cancelled_at is None:
         tx.execute(update(scene_runs).where(scene_runs.c.id == run_id).values(cancelled_at=NOW))
@@ -137,7 +136,7 @@ def _end_without_job(tx: Transaction, run_id: str) -> None:
 
 def delete_run(tx: Transaction, engine: Engine, user_id: str, run_id: str) -> None:
     """Delete a run without live image jobs, with its scenes and all its images. A job removes the files."""
-    run = lock_run(tx, user_id, run_id)
+    run = get_run(tx, user_id, run_id, lock=True)
     if run.live:
         message = f"The run {run_id} is generating, and can be deleted only when that has ended."
         raise StateConflict(message, hint="Cancel it first.", run_status=run.status)

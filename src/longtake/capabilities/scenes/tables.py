@@ -162,17 +162,15 @@ def job_from(row: Row[Any]) -> ImageJob:
 
 
 def get_run(tx: Transaction, user_id: str, run_id: str, *, lock: bool = False) -> Run:
-    """Return the user's run. Raises the same NotFound for one that never existed, was deleted, or is another user's."""
+    """Return the user's run. Raises the same NotFound for one that never existed, was deleted, or is another user's.
+
+    With ``lock``, no other transaction queues, ends or deletes its images until the commit.
+    """
     wanted = select(scene_runs).where(scene_runs.c.id == run_id, scene_runs.c.user_id == user_id)
     rows = tx.execute(wanted.with_for_update() if lock else wanted).all()
     if not rows:
         raise NotFound(f"There is no run {run_id}.", hint="GET /v1/runs lists your runs.")
     return _with_scenes(tx, rows)[0]
-
-
-def lock_run(tx: Transaction, user_id: str, run_id: str) -> Run:
-    """Return the user's run, locked: until the commit no other transaction queues, ends or deletes its images."""
-    return get_run(tx, user_id, run_id, lock=True)
 
 
 def lock_runs(tx: Transaction, run_ids: Collection[str]) -> list[Run]:
