@@ -107,10 +107,7 @@ def enqueue_attach(tx: Transaction, engine: Engine, provider: Provider, task_id:
 
 
 def enqueue_searches(tx: Transaction, engine: Engine, providers: Mapping[str, Provider]) -> None:
-    """Enqueue a search for every lost submit whose answer came late, or that a callback named recently.
-
-    A task whose search is enqueued already keeps that one.
-    """
+    """Enqueue a missing search for every lost submit whose answer came late, or that a callback named recently."""
     recent = and_(submissions.c.fact == "reported", submissions.c.at > later(-REPORT_SECONDS))
     named = or_(submissions.c.fact == "accepted", recent)
     # Spelled as in the partial index of these few rows, so that SQLite uses it.

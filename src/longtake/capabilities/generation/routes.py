@@ -115,7 +115,7 @@ def _submit_routes(generation: Generation) -> APIRouter:
         caller.require(GENERATE)
         wait = WAIT_LONGEST if body.wait_for_result else wait_of(prefer)
         model = generation.offered.find(body.model, type)
-        conversation = None if body.conversation_id is None else str(body.conversation_id)
+        conversation = str(body.conversation_id) if body.conversation_id else None
         references = [str(one) for one in body.references]
         request = check_request(model, body.prompt, body.parameters, references, conversation)
         once = keyed(caller.user_id, f"{type}s/generate", key, body.model_dump(mode="json"))
@@ -147,11 +147,10 @@ def _read_routes(generation: Generation) -> APIRouter:
     ) -> Response:
         """Newest first, page by page."""
         caller.require(READ)
-        conversation = None if conversation_id is None else str(conversation_id)
+        conversation = str(conversation_id) if conversation_id else None
         matching = TaskFilter(tuple(status or ()), type, model, conversation)
-        cursor = None if before is None else str(before)
         # One more than is shown tells whether there is a page after.
-        found = await generation.page(caller.user_id, matching, cursor, limit + 1)
+        found = await generation.page(caller.user_id, matching, str(before) if before else None, limit + 1)
         shown = found[:limit]
         return json_response({"tasks": shown, "next": shown[-1]["id"] if len(found) > limit else None})
 

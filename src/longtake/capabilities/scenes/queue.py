@@ -48,9 +48,8 @@ def advance_run(
 ) -> tuple[str, int, Run]:
     """Queue scenes without an image or a live image job; those that failed only with ``failed``.
 
-    Returns what was done, how many scenes were queued, and the run after it.
-
-    Advancing again changes nothing: the run is locked, so the second of two requests finds what the first queued.
+    Returns what was done, how many scenes were queued, and the run after it. Advancing again changes nothing: the run
+    is locked, so the second of two requests finds what the first queued.
     """
     run = get_run(tx, user_id, run_id, lock=True)
     _require_not_cancelled(run)

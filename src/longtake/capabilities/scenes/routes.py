@@ -108,7 +108,7 @@ def _add_reads(router: APIRouter, scenes: Scenes) -> None:
         """Newest first, page by page, without their scenes. Scope `read`."""
         caller.require(READ)
         # One more than is shown tells whether there is a next page.
-        found = await scenes.page(caller.user_id, None if before is None else str(before), limit + 1)
+        found = await scenes.page(caller.user_id, str(before) if before else None, limit + 1)
         shown = found[:limit]
         return json_response({"runs": shown, "next": shown[-1]["id"] if len(found) > limit else None})
 

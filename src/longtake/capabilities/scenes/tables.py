@@ -208,7 +208,6 @@ image_job_queue = Table(
     metadata,
     Column("status", Text),
     Column("jobs", BigInteger),
-    Column("oldest_queued_at", Instant),
 )
 image_job_figures = Table(
     "image_job_figures",
