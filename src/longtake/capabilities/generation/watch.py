@@ -13,9 +13,10 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
-from sqlalchemy import select
+from sqlalchemy import Row, select
 
 from longtake.capabilities.generation.tables import IS_UNFINISHED, POLL, UNFINISHED, tasks
 from longtake.capabilities.generation.tasks import ENDED_SIGNAL
@@ -163,11 +164,10 @@ class Watch:
     async def _meet_newcomers(self) -> None:
         """Watch the unfinished tasks of users whose first stream has just opened, or who have room for more."""
         newcomers = list(self._newcomers)
-        found = await self._database.read(_unfinished, newcomers)
-        for task_id, user_id, kind in found:
+        for row in await self._database.read(_unfinished, newcomers):
             # A user who left meanwhile watches nothing; a task that ended meanwhile may look unfinished here.
-            if user_id in self._newcomers and task_id not in self._ended_lately:
-                self._keep_watched(user_id, task_id, kind)
+            if row.user_id in self._newcomers and row.id not in self._ended_lately:
+                self._keep_watched(row.user_id, row.id, row.type)
         self._newcomers.difference_update(newcomers)
         self._ended_lately.clear()
 
@@ -201,14 +201,12 @@ def _ended(tx: Transaction, task_ids: Sequence[str]) -> list[str]:
     return list(found.scalars())
 
 
-def _unfinished(tx: Transaction, user_ids: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Return the newest unfinished tasks of each user, as (id, user id, type); one extra if there are more."""
-    columns = (tasks.c.id, tasks.c.user_id, tasks.c.type)
-    found: list[tuple[str, str, str]] = []
+def _unfinished(tx: Transaction, user_ids: Sequence[str]) -> list[Row[Any]]:
+    """Return the newest unfinished tasks of each user; one extra if there are more."""
+    found: list[Row[Any]] = []
     for user_id in user_ids:
-        mine = select(*columns).where(tasks.c.user_id == user_id, IS_UNFINISHED)
-        newest = mine.order_by(tasks.c.id.desc()).limit(MOST_OF_A_USER + 1)
-        found += [(str(row.id), row.user_id, row.type) for row in tx.execute(newest)]
+        mine = select(tasks.c.id, tasks.c.user_id, tasks.c.type).where(tasks.c.user_id == user_id, IS_UNFINISHED)
+        found += tx.execute(mine.order_by(tasks.c.id.desc()).limit(MOST_OF_A_USER + 1)).all()
     return found
 
 

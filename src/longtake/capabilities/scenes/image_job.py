@@ -151,10 +151,9 @@ class ImageMaker:
                 case Cancelled():
                     ended[image_id] = EndedImage("cancelled", "CANCELLED", image_message("CANCELLED"))
                 case Retry(code=code):
-                    returned[image_id] = ReturnedImage(one.job.attempt, code, image_message(code))
+                    returned[image_id] = ReturnedImage(one.job.attempt, code)
                 case Snooze(code=code):
-                    message = None if code is None else image_message(code)
-                    returned[image_id] = ReturnedImage(unspent(one.job), code, message)
+                    returned[image_id] = ReturnedImage(unspent(one.job), code)
                     if isinstance(outcome.data, Trouble):
                         troubles[one.job.args["provider"], outcome.data.code] = outcome.data
         return_images(tx, returned)

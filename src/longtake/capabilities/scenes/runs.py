@@ -200,7 +200,6 @@ class ReturnedImage:
 
     attempt: int
     code: str | None
-    message: str | None
 
 
 def end_images(
@@ -245,7 +244,7 @@ def return_images(tx: Transaction, returned: Mapping[str, ReturnedImage]) -> Non
         one = returned[image_id]
         change: dict[str, Any] = {"status": "queued", "attempt": one.attempt}
         if one.code is not None:
-            change |= {"error_code": one.code, "error": one.message, "retry_at": retry_at.get(image_id)}
+            change |= {"error_code": one.code, "error": image_message(one.code), "retry_at": retry_at.get(image_id)}
         for job in _change(tx, image_id, change):
             if one.code is not None:
                 again = {"max_attempts": job.max_attempts, "retry_at": iso_timestamp(job.retry_at)}

@@ -25,8 +25,6 @@ from longtake.http.idempotency import Answer, Keyed, once
 from longtake.services.assets import AssetLinks, find_assets
 from longtake.services.models import Model
 
-CREATED = 201
-
 
 class Scenes:
     """The use cases of scenes."""
@@ -106,6 +104,6 @@ def _create(
         if advance:
             queue_scenes(tx, engine, run, run.scenes, order)
             run = get_run(tx, new.user_id, new.id)
-        return Answer(CREATED, show_run(run, {}))
+        return Answer(201, show_run(run, {}))
 
     return once(tx, key, work)
