@@ -22,7 +22,6 @@ from longtake.engine.control import cancel_of_subjects, hurry
 from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import JobKind
 from longtake.engine.outcomes import Done, Outcome
-from longtake.engine.schedules import Schedule
 from longtake.engine.tables import jobs
 from longtake.http.idempotency import forget_old_keys
 
@@ -48,9 +47,6 @@ class DeadlineSweep:
 
     def kind(self) -> JobKind:
         return JobKind(SWEEP, self.run, priority=Priority.HIGH, time_limit=60.0, max_attempts=3)
-
-    def schedule(self) -> Schedule:
-        return Schedule(SWEEP, SWEEP, every=15.0)
 
     async def run(self, job: Job) -> Outcome:
         database = self._context.database

@@ -20,13 +20,11 @@ from longtake.db.dialects import NOW, POSTGRESQL, later, seconds_between
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind
 from longtake.engine.outcomes import Done, Outcome
-from longtake.engine.schedules import Schedule
 from longtake.engine.tables import lanes
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
 
 #: Ended tasks that are counted, newest first; more would not make a rate more exact.
 ENDED_LIMIT = 10_000
-TYPES = ("image", "video")
 SUCCESS_TARGET = 0.95
 MEAN_TARGET = {"image": 60.0, "video": 300.0}
 POLL_TARGET = 60.0
@@ -100,7 +98,7 @@ def read_ended(tx: Transaction, hours: float) -> dict[str, EndedTasks]:
     ended: dict[str, EndedTasks] = defaultdict(EndedTasks)
     for row in tx.execute(groups):
         ended[row.type].take(row)
-    return {name: ended[name] for name in TYPES}
+    return {name: ended[name] for name in MEAN_TARGET}
 
 
 def _newest_ended(hours: float, *columns: ColumnElement[Any]) -> Select[Any]:
@@ -181,9 +179,6 @@ FAILED_MOST = 0.1
 #: Twice as long as the longest pause between two polls, and some more.
 UNPOLLED_MOST = 300.0
 
-FAILURE_RATE_HIGH = "FAILURE_RATE_HIGH"
-TASKS_NOT_POLLED = "TASKS_NOT_POLLED"
-
 
 class HealthCheck:
     """Reads the figures, then raises or resolves the alerts."""
@@ -193,9 +188,6 @@ class HealthCheck:
 
     def kind(self) -> JobKind:
         return JobKind(CHECK, self.run, time_limit=30.0, max_attempts=3)
-
-    def schedule(self) -> Schedule:
-        return Schedule(CHECK, CHECK, every=60.0)
 
     async def run(self, _job: Job) -> Outcome:
         database = self._context.database
@@ -214,13 +206,13 @@ def write_alerts(tx: Transaction, ended: Mapping[str, EndedTasks], unpolled: str
                 f"{one.counts['failed']:,} of {one.judged:,} {name} tasks failed in the last {HOURS:g} hours"
                 f" ({100 * rate:.1f} %). `longtake figures` shows more."
             )
-            raise_alert(tx, Severity.WARNING, FAILURE_RATE_HIGH, message, subject=name)
+            raise_alert(tx, Severity.WARNING, "FAILURE_RATE_HIGH", message, subject=name)
         else:
-            resolve_alert(tx, FAILURE_RATE_HIGH, name)
+            resolve_alert(tx, "FAILURE_RATE_HIGH", name)
     if unpolled is None:
-        resolve_alert(tx, TASKS_NOT_POLLED)
+        resolve_alert(tx, "TASKS_NOT_POLLED")
     else:
-        raise_alert(tx, Severity.CRITICAL, TASKS_NOT_POLLED, unpolled)
+        raise_alert(tx, Severity.CRITICAL, "TASKS_NOT_POLLED", unpolled)
 
 
 def read_unpolled(tx: Transaction, providers: Mapping[str, Provider]) -> str | None:

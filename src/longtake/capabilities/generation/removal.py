@@ -29,7 +29,7 @@ from longtake.engine.events import append_events
 from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import JobKind
 from longtake.engine.outcomes import Done, Outcome
-from longtake.engine.schedules import Schedule, database_now
+from longtake.engine.schedules import database_now
 from longtake.errors import StateConflict
 from longtake.services.assets.store import remove_assets_of_tasks
 from longtake.services.conversations.messages import remove_messages_of_tasks
@@ -101,9 +101,6 @@ class Retention:
 
     def kind(self) -> JobKind:
         return JobKind(PRUNE, self.run, priority=Priority.LOW, time_limit=600.0)
-
-    def schedule(self) -> Schedule:
-        return Schedule(PRUNE, PRUNE, every=3_600.0)
 
     async def run(self, job: Job) -> Outcome:
         """Remove old tasks in pages, each in its own transaction: a kill loses nothing."""

@@ -201,8 +201,6 @@ def _with_scenes(tx: Transaction, rows: Sequence[Row[Any]]) -> list[Run]:
 
 # -- figures ---------------------------------------------------------------------------------------------------------
 
-IMAGE_STATUSES = (*LIVE, "completed", "failed", "cancelled")
-
 image_job_queue = Table(
     "image_job_queue",
     metadata,
@@ -225,6 +223,6 @@ def scene_figures(tx: Transaction) -> dict[str, Any]:
     digits = {"failure_rate": 4, "mean_seconds": 2, "mean_provider_ms": 0, "mean_storage_ms": 0, "mean_total_ms": 0}
     means = {name: None if row[name] is None else round(float(row[name]), most) for name, most in digits.items()}
     return {
-        "queue": {name: counts.get(name, 0) for name in IMAGE_STATUSES},
+        "queue": {name: counts.get(name, 0) for name in (*LIVE, "completed", "failed", "cancelled")},
         "last_24_hours": {**{name: row[name] for name in ("completed", "failed", "cancelled")}, **means},
     }
