@@ -35,7 +35,7 @@ class Known:
 
 
 def find_known(tx: "Transaction") -> Known:
-    from longtake.capabilities.generation.queries import TaskFilter, list_tasks, unfinished_tasks
+    from longtake.capabilities.generation.tables import TaskFilter, list_tasks, unfinished_tasks
 
     ended = list_tasks(tx, HEAVY, TaskFilter(("completed",)), None, 1000)
     talk = next(task for task in ended if task.conversation_id is not None)
@@ -44,8 +44,8 @@ def find_known(tx: "Transaction") -> Known:
 
 def of_lists(known: Known) -> dict[str, Question]:
     """Return the lists by each filter, for the user who has the most tasks."""
-    from longtake.capabilities.generation.queries import TaskFilter, list_tasks
     from longtake.capabilities.generation.routes import ENDED
+    from longtake.capabilities.generation.tables import TaskFilter, list_tasks
 
     talk = known.talk.conversation_id
     filters = {
@@ -70,8 +70,8 @@ def of_lists(known: Known) -> dict[str, Question]:
 
 def of_routes(application: "Application", known: Known) -> dict[str, Question]:
     """Return what other routes ask, and what comes with a request that is written."""
-    from longtake.capabilities.generation.callbacks import find_callback_task
-    from longtake.capabilities.generation.queries import get_task, unfinished_tasks
+    from longtake.capabilities.generation.lost_submits import find_callback_task
+    from longtake.capabilities.generation.tables import get_task, unfinished_tasks
     from longtake.http.idempotency import FIND
     from longtake.server.capabilities import snapshot_parts
     from longtake.server.snapshot import read_parts
@@ -94,7 +94,6 @@ def of_routes(application: "Application", known: Known) -> dict[str, Question]:
 def of_the_program(application: "Application", known: Known) -> dict[str, Question]:
     """Return what is asked on nobody's behalf."""
     from longtake.capabilities.generation.deadlines import end_overdue
-    from longtake.capabilities.generation.estimates import _read
     from longtake.capabilities.generation.health import (
         _poll_delay,
         _unfinished,
@@ -103,7 +102,7 @@ def of_the_program(application: "Application", known: Known) -> dict[str, Questi
         read_unpolled,
     )
     from longtake.capabilities.generation.lost_submits import enqueue_searches
-    from longtake.capabilities.generation.outlook import _read_jobs, read_queues
+    from longtake.capabilities.generation.outlook import _read_durations, _read_jobs, read_queues
     from longtake.capabilities.generation.submissions import RunningLimit, is_full
     from longtake.capabilities.generation.watch import _ended
     from longtake.capabilities.generation.watch import _unfinished as watched
@@ -119,7 +118,7 @@ def of_the_program(application: "Application", known: Known) -> dict[str, Questi
         "tasks watched by a new stream": Question(watched, ([HEAVY],)),
         "ends of 50 awaited tasks": Question(_ended, (ids,)),
         "number running at a provider": Question(is_full, (RunningLimit(("kie", "kie_veo"), 5),)),
-        "durations of all models": Question(_read, (sorted(application.context.get(OfferedModels).models),)),
+        "durations of all models": Question(_read_durations, (sorted(application.context.get(OfferedModels).models),)),
         "figures, all": Question(generation_figures, (24.0,)),
         "figures: ended in a day": Question(read_ended, (24.0,)),
         "figures: polls of running tasks": Question(_poll_delay),

@@ -67,7 +67,7 @@ PROOFS = (
         150,
         (
             *ENGINE,
-            *_src("capabilities/generation/", "services/models/", "services/credits/", "services/provider_calls/"),
+            *_src("capabilities/generation/", "services/models/", "services/credits/", "services/provider_calls.py"),
             *_src("adapters/providers/"),
         ),
     ),

@@ -26,6 +26,12 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 log_context: ContextVar[Mapping[str, str]] = ContextVar("log_context", default=MappingProxyType({}))
 
+
+def request_id() -> str:
+    """Return the id that this request has in logs, rows and answers; empty outside of a request."""
+    return log_context.get().get("request_id", "")
+
+
 # The lowest level of libraries that install their own handlers or are noisy below it.
 _LIBRARY_LEVELS = {
     "uvicorn": logging.INFO,

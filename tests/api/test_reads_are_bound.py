@@ -37,7 +37,7 @@ UNBOUND = {
     "longtake.capabilities.catalogue.queries.get_title",
     "longtake.capabilities.catalogue.queries.list_titles",
     "longtake.capabilities.catalogue.queries.read_status",
-    "longtake.capabilities.generation.estimates._read",
+    "longtake.capabilities.generation.outlook._read_durations",
     "longtake.capabilities.generation.outlook.read_queues",
     "longtake.capabilities.generation.outlook._read_jobs",
     "longtake.capabilities.scenes.queue.read_outlook",

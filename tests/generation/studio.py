@@ -59,7 +59,7 @@ class Studio:
         self.application = Application(self.settings, database, clock=clock, source=random.Random(1))
         self.engine = self.application.build()
         self.context = self.application.context
-        self.generation = Generation.of(self.context, self.engine)
+        self.generation = Generation(self.context, self.engine)
         self.watch, self.feed = self.generation.views.watch, self.context.get(Feed)
         self.worker = ""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake.capabilities.generation.callbacks import take_hint
+from longtake.capabilities.generation.lost_submits import take_hint
 from longtake.errors import NotFound
 from tests.engine.stage import finish
 from tests.generation.studio import CREDITS

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from longtake.capabilities.generation.removal import Retention, delete_conversation, delete_task, require_unused
+from longtake.capabilities.generation.removal import Retention, delete_conversation, delete_task
 from longtake.capabilities.generation.submissions import check_request
+from longtake.capabilities.generation.task_assets import TaskAssets
 from longtake.capabilities.generation.tasks import NewTask, create_task
 from longtake.capabilities.media.store import References
 from longtake.clock import new_id
@@ -141,7 +142,7 @@ async def test_a_task_that_is_made_while_its_conversation_goes_is_not_left_witho
     conversation = await conversation_of(studio)
     model = studio.generation.offered.models["nano-banana"]
     request = check_request(model, "a red fox", {}, [], conversation)
-    new = NewTask.of(USER, request, studio.generation.lane_of(request.model), None)
+    new = NewTask(USER, request, studio.generation.lane_of(request.model), None)
     written, go_on = threading.Event(), threading.Event()
 
     def make_slowly(tx: Transaction) -> None:
@@ -175,12 +176,13 @@ async def reference(studio: Studio, user: str = USER) -> str:
 
 async def test_a_reference_is_kept_while_a_task_may_still_need_it(studio: Studio) -> None:
     used, unused = await reference(studio), await reference(studio)
+    [owner] = [one for one in studio.context.every(lambda each: each.asset_owners) if isinstance(one, TaskAssets)]
     task_id = await studio.submit(model="nano-banana-edit", references=[used])
-    await studio.database.read(require_unused, USER, unused)
+    await studio.database.read(owner.require_unused, USER, unused)
     with pytest.raises(StateConflict, match=task_id):
-        await studio.database.read(require_unused, USER, used)
+        await studio.database.read(owner.require_unused, USER, used)
     await studio.generation.cancel(USER, task_id)
-    await studio.database.read(require_unused, USER, used)
+    await studio.database.read(owner.require_unused, USER, used)
 
 
 async def furnish(studio: Studio, user: str) -> None:

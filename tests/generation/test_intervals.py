@@ -7,8 +7,8 @@ from statistics import mean
 
 import pytest
 
-from longtake.capabilities.generation.estimates import NONE_YET, Estimate, estimate
-from longtake.capabilities.generation.intervals import first_poll, next_poll
+from longtake.capabilities.generation.outlook import NONE_YET, Estimate, estimate
+from longtake.capabilities.generation.tasks import next_poll
 
 
 @pytest.mark.parametrize(("polls", "seconds"), [(0, 30), (9, 30), (10, 60), (29, 60), (30, 120), (500, 120)])
@@ -21,7 +21,7 @@ def test_polls_become_rarer_and_are_spread_evenly_around_their_interval(polls: i
 
 
 def test_the_first_poll_comes_after_the_base_interval() -> None:
-    assert 27 <= first_poll(random.Random(2)) <= 33
+    assert 27 <= next_poll(0, random.Random(2)) <= 33
 
 
 @pytest.mark.parametrize(

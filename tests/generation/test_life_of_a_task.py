@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake.capabilities.generation.errors import InvalidReferences
-from longtake.capabilities.generation.queries import TaskFilter
 from longtake.capabilities.generation.submissions import check_request
+from longtake.capabilities.generation.tables import TaskFilter
 from longtake.capabilities.generation.tasks import NewTask, TaskLimits, cancel_task, create_task
 from longtake.errors import NotFound, StateConflict
 from longtake.http.errors import IdempotencyKeyReused
@@ -138,7 +138,7 @@ async def test_one_user_cannot_have_more_under_way_than_allowed(studio: Studio) 
     model = studio.generation.offered.models["nano-banana"]
     limits = TaskLimits(unfinished=2, queue_seconds=60)
     for number in range(3):
-        new = NewTask.of(USER, check_request(model, "fox", {}, [], None), "default", None)
+        new = NewTask(USER, check_request(model, "fox", {}, [], None), "default", None)
         if number == 2:
             with pytest.raises(TooManyTasks):
                 await studio.database.run(create_task, studio.engine, new, limits)

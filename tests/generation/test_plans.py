@@ -15,12 +15,11 @@ from sqlalchemy import event
 from longtake import open_database
 from longtake.capabilities.generation.deadlines import end_overdue
 from longtake.capabilities.generation.health import _poll_delay, _unfinished, generation_figures, read_unpolled
-from longtake.capabilities.generation.outlook import _read_jobs, read_queues
-from longtake.capabilities.generation.queries import TaskFilter, list_tasks, unfinished_tasks
+from longtake.capabilities.generation.outlook import NO_OUTLOOK, _read_jobs, read_queues
 from longtake.capabilities.generation.routes import ENDED, RECENT
-from longtake.capabilities.generation.schemas import NO_OUTLOOK
 from longtake.capabilities.generation.service import _submit
 from longtake.capabilities.generation.submissions import RunningLimit, check_request, is_full
+from longtake.capabilities.generation.tables import TaskFilter, list_tasks, unfinished_tasks
 from longtake.capabilities.generation.tasks import NewTask, TaskLimits
 from longtake.http.idempotency import keyed
 from longtake.services.conversations.store import count_unread, list_conversations
@@ -189,7 +188,7 @@ async def test_a_submits_plans_are_made_once_and_read_no_table_from_end_to_end(s
         database.run_blocking(plain_sql, statement)
     # The driver prepares a statement when it has seen it a few times.
     for number in range(10):
-        new = NewTask.of(USER, check_request(model, "fox", {}, [], None), "default", None)
+        new = NewTask(USER, check_request(model, "fox", {}, [], None), "default", None)
         key = keyed(USER, "images/generate", f"key {number}", {})
         database.run_blocking(_submit, studio.engine, new, limits, key, NO_OUTLOOK)
     prepared = database.run_blocking(plain_sql, PREPARED)

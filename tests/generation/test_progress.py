@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from longtake.capabilities.generation import estimates, outlook
-from longtake.capabilities.generation.estimates import Estimates
+from longtake.capabilities.generation import outlook
+from longtake.capabilities.generation.outlook import Estimates
 from longtake.capabilities.generation.progress import progress
 from longtake.errors import NotFound
 from tests.generation.studio import USER
@@ -257,13 +257,13 @@ async def test_many_who_ask_at_once_read_past_runs_once_and_none_of_them_misses_
     studio.clock.advance(60)
     fresh = Estimates(studio.database, studio.clock, ["nano-banana"])
     reads: list[list[str]] = []
-    real = estimates._read
+    real = outlook._read_durations
 
-    def count(tx: Transaction, models: list[str]) -> dict[str, estimates.Estimate]:
+    def count(tx: Transaction, models: list[str]) -> dict[str, outlook.Estimate]:
         reads.append(models)
         return real(tx, models)
 
-    monkeypatch.setattr(estimates, "_read", count)
+    monkeypatch.setattr(outlook, "_read_durations", count)
     found = await asyncio.gather(*(fresh.all() for _ in range(20)))
     assert {one["nano-banana"].runs for one in found} == {1}
     assert len(reads) == 1

@@ -32,7 +32,7 @@ class SceneStudio(Studio):
 
     def __init__(self, database: Database, clock: StoppedClock, sandbox: SandboxProcess, folder: Path) -> None:
         super().__init__(database, clock, sandbox, folder)
-        self.scenes = Scenes.of(self.context, self.engine)
+        self.scenes = Scenes(self.context, self.engine)
 
     async def make(self, count: int = 3, *, advance: bool = False, user: str = USER, **wanted: Any) -> str:
         """Make a run; return its id."""

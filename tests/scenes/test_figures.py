@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import text
 
-from longtake.capabilities.scenes.queries import scene_figures
+from longtake.capabilities.scenes.tables import scene_figures
 from longtake.server.operator import perform
 from tests.service.processes import Place
 

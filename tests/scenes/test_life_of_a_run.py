@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import update
 
 from longtake import Fail
-from longtake.capabilities.scenes.queries import lock_run
 from longtake.capabilities.scenes.queue import ImageOrder, advance_run
-from longtake.capabilities.scenes.tables import scene_runs
+from longtake.capabilities.scenes.runs import delete_run
+from longtake.capabilities.scenes.tables import get_run, scene_runs
 from longtake.db.dialects import NOW, SQLITE
 from longtake.errors import NotFound, StateConflict
 from longtake.services.accounts.deletion import AccountDeletion
@@ -19,7 +19,7 @@ from longtake.services.credits.errors import InsufficientCredits
 from tests.crossing import meet
 from tests.engine.stage import finish
 from tests.generation.studio import CREDITS, USER
-from tests.scenes.stage import MODEL, PRICE
+from tests.scenes.stage import LANE, MODEL, PRICE
 from tests.statements import statements
 
 if TYPE_CHECKING:
@@ -216,11 +216,11 @@ async def test_what_a_worker_still_makes_of_a_cancelled_run_is_refused(studio: S
 async def test_a_deleted_run_takes_its_images_with_it(studio: SceneStudio) -> None:
     run_id = await studio.make(3, advance=True)
     with pytest.raises(StateConflict, match="generating"):
-        await studio.scenes.delete("ada", run_id)
+        await studio.database.run(delete_run, studio.engine, "ada", run_id)
     await studio.finish(run_id)
     objects = studio.settings.data_dir / "objects"
     assert [file for file in objects.rglob("*") if file.is_file()]
-    await studio.scenes.delete("ada", run_id)
+    await studio.database.run(delete_run, studio.engine, "ada", run_id)
     with pytest.raises(NotFound):
         await studio.show(run_id)
     for table in ("scene_runs", "scenes", "image_jobs", "assets"):
@@ -259,7 +259,7 @@ async def test_another_users_run_does_not_exist(studio: SceneStudio) -> None:
         studio.show(run_id, "bob"),
         studio.advance(run_id, user="bob"),
         studio.scenes.cancel("bob", run_id),
-        studio.scenes.delete("bob", run_id),
+        studio.database.run(delete_run, studio.engine, "bob", run_id),
         studio.scenes.regenerate("bob", run_id, 1, None, "request-3"),
     ):
         with pytest.raises(NotFound, match="There is no run"):
@@ -284,11 +284,11 @@ async def test_a_run_that_is_advanced_while_it_is_cancelled_waits_in_one_order(
     await studio.advance(run_id)
     [one, *_others] = await studio.images()
     assert await studio.database.run(finish, studio.engine, one, Fail("NO_RESULT", "nothing"), studio.worker)
-    order = ImageOrder(studio.scenes.models.find(MODEL), 100, None)
+    order = ImageOrder(studio.scenes.models.find(MODEL), LANE, 100, None)
 
     async def advance(stand_still: Callable[[], None]) -> None:
         def write(tx: Transaction) -> None:
-            lock_run(tx, USER, run_id)
+            get_run(tx, USER, run_id, lock=True)
             stand_still()
             advance_run(tx, studio.engine, USER, run_id, order, failed=True)
 

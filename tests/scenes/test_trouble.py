@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 from sqlalchemy import text
 
-from longtake.capabilities.scenes.image_job import TIME_LIMIT, ImageMaker, note_processing
+from longtake.capabilities.scenes import image_job
+from longtake.capabilities.scenes.image_job import TIME_LIMIT, note_processing
 from longtake.engine.control import request_cancel
 from longtake.engine.executor import RunningJob, StopReason, _stopped
 from longtake.engine.lane_store import pause_lane
 from longtake.engine.leases import find_workers, remove_dead_workers
 from longtake.engine.maintenance import rescue
 from longtake.engine.outcomes import release
-from longtake.services.provider_calls import Breaker
 from tests.engine.stage import claim_lane, finish, hire
 from tests.generation.studio import CREDITS
 from tests.scenes.stage import LANE, PRICE
@@ -192,16 +193,13 @@ async def test_what_an_operator_paused_is_told_without_their_words(studio: Scene
 
 
 async def test_a_provider_that_is_too_slow_costs_a_try(studio: SceneStudio) -> None:
-    impatient = ImageMaker(
-        studio.database, studio.context.providers, studio.scenes.models, studio.context.storage,
-        Breaker(), studio.clock, provider_seconds=0.2,
-    )  # fmt: skip
     run_id = await studio.make(prompts=["one", "two [seconds=30]", "three"], advance=True)
     positions = {str(image): position for image, position in await studio.sql("SELECT id, position FROM image_jobs")}
     for job in await studio.images():
         # The others may take their time, on however busy a machine.
         if positions[str(job.key)] == 2:
-            await studio.database.run(finish, studio.engine, job, await impatient.run(job), studio.worker)
+            with patch.object(image_job, "PROVIDER_SECONDS", 0.2):
+                await studio.run(job)
         else:
             await studio.run(job)
     run = await studio.show(run_id)
@@ -210,7 +208,8 @@ async def test_a_provider_that_is_too_slow_costs_a_try(studio: SceneStudio) -> N
     for _ in range(2):
         studio.clock.advance(31)
         [job] = await studio.images()
-        await studio.database.run(finish, studio.engine, job, await impatient.run(job), studio.worker)
+        with patch.object(image_job, "PROVIDER_SECONDS", 0.2):
+            await studio.run(job)
     run = await studio.show(run_id)
     assert (run["status"], run["scenes"][1]["attempt"]) == ("partial", 3)
     assert await studio.balance() == (CREDITS - 2 * PRICE, 0)

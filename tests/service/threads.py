@@ -13,7 +13,7 @@ import structlog
 import uvloop
 
 from longtake import logs
-from longtake.capabilities.generation import intervals, watch
+from longtake.capabilities.generation import watch
 from longtake.server import server
 from longtake.server.process import StopSignal, opened
 
@@ -130,7 +130,7 @@ def in_thread(
                 thread.stop()
                 raise
         # How soon watched tasks are asked about is tested with a stopped clock; here it would only be waited for.
-        with patch.dict(intervals.FAST_SECONDS, image=0.1, video=0.1), patch.object(watch, "ROUND_SECONDS", 0.05):
+        with patch.dict(watch.FAST_SECONDS, image=0.1, video=0.1), patch.object(watch, "ROUND_SECONDS", 0.05):
             try:
                 yield
             finally:

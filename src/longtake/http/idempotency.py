@@ -65,6 +65,10 @@ class Answer:
     body: dict[str, Any]
     replayed: bool = False
 
+    def headers(self, location: str) -> dict[str, str]:
+        """Return the headers of the answer: where the new thing is, and whether this answer was given before."""
+        return {"Location": location} | ({"Idempotent-Replayed": "true"} if self.replayed else {})
+
 
 def keyed(user_id: str, route: str, key: str | None, body: Any) -> Keyed | None:
     """Return the validated key; None when the caller sent none."""

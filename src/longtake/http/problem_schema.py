@@ -103,6 +103,11 @@ def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
     return {status: _response(by_status[status]) for status in sorted(by_status)}
 
 
+def answers(model: type[BaseModel], *codes: str) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses` of a route that answers its caller with this model, or with one of these problems."""
+    return {200: {"model": model}} | problems(*CALLER, *codes)
+
+
 def _response(codes: list[str]) -> dict[str, Any]:
     content = {
         "schema": {"$ref": "#/components/schemas/Problem"},

@@ -17,7 +17,7 @@ from longtake.adapters.storage.errors import StorageUnavailable
 from longtake.db.errors import DatabaseError, DatabaseUnavailable
 from longtake.errors import LongtakeError, errors_by_code
 from longtake.http.strict_json import AmbiguousJson
-from longtake.logs import log_context
+from longtake.logs import request_id
 from longtake.validation import field_message
 
 log = structlog.get_logger(__name__)
@@ -72,7 +72,7 @@ def problem(
     body = {"type": "about:blank", "title": TITLES[status], "status": status, "code": code, "detail": detail}
     if hint:
         body["hint"] = hint
-    body |= {"request_id": log_context.get().get("request_id", ""), **members}
+    body |= {"request_id": request_id(), **members}
     return Response(orjson.dumps(body), status, headers, media_type="application/problem+json")
 
 

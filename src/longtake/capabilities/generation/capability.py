@@ -2,7 +2,6 @@
 
 from longtake.adapters.providers.registry import lanes_of
 from longtake.capabilities.generation.deadlines import DeadlineSweep
-from longtake.capabilities.generation.estimates import Estimates
 from longtake.capabilities.generation.health import HealthCheck
 from longtake.capabilities.generation.jobs import JobContext
 from longtake.capabilities.generation.lost_submits import LostSubmitHandler
@@ -11,9 +10,11 @@ from longtake.capabilities.generation.poll import PollHandler
 from longtake.capabilities.generation.removal import Retention, end_tasks_of, remove_tasks_of
 from longtake.capabilities.generation.service import TaskViews
 from longtake.capabilities.generation.submit import SubmitHandler
+from longtake.capabilities.generation.tables import CHECK, PRUNE, SWEEP
 from longtake.capabilities.generation.task_assets import TaskAssets
 from longtake.capabilities.generation.watch import Watch
 from longtake.capability import AccountRemover, Capability, Context, CreditHolder
+from longtake.engine.schedules import Schedule
 from longtake.services.live.feed import Feed
 
 CREDIT_HOLDER = CreditHolder("SELECT id, user_id, status FROM tasks", refunds="SELECT id, credits_refunded FROM tasks")
@@ -22,18 +23,20 @@ CREDIT_HOLDER = CreditHolder("SELECT id, user_id, status FROM tasks", refunds="S
 def capability(context: Context) -> Capability:
     """Return what generation registers."""
     database, providers = context.database, context.providers
-    jobs = JobContext.of(context)
-    deadlines, health = DeadlineSweep(jobs), HealthCheck(jobs)
-    retention = Retention(database, context.settings.task_days)
-    handlers = (SubmitHandler(jobs), PollHandler(jobs), LostSubmitHandler(jobs), deadlines, health, retention)
+    jobs = JobContext(context)
+    about_one = (SubmitHandler(jobs), PollHandler(jobs), LostSubmitHandler(jobs))
+    scheduled = (DeadlineSweep(jobs), HealthCheck(jobs), Retention(database, context.settings.task_days))
     watch = Watch(database, context.clock, context.get(Feed))
-    estimates = Estimates(database, context.clock, list(jobs.models))
-    views = TaskViews(watch, estimates, Outlooks(database, context.clock, estimates), jobs.links)
+    views = TaskViews(watch, Outlooks(database, context.clock, list(jobs.models)), jobs.links)
     return Capability(
-        kinds=[one.kind() for one in handlers],
+        kinds=[one.kind() for one in (*about_one, *scheduled)],
         lanes=lanes_of(providers),
         keyed_lanes={name: [one.submit_lane, one.query_lane] for name, one in providers.items()},
-        schedules=[one.schedule() for one in (deadlines, health, retention)],
+        schedules=[
+            Schedule(SWEEP, SWEEP, every=15.0),
+            Schedule(CHECK, CHECK, every=60.0),
+            Schedule(PRUNE, PRUNE, every=3_600.0),
+        ],
         routers="longtake.capabilities.generation.routes:routers",
         event_types=(
             *("task.created", "task.running", "task.progress", "task.trouble", "task.needs_review"),
@@ -41,7 +44,7 @@ def capability(context: Context) -> Capability:
         ),
         snapshot="longtake.capabilities.generation.routes:part",
         offers=[views],
-        asset_owners=[TaskAssets(database, providers, jobs.breaker)],
+        asset_owners=[TaskAssets(jobs)],
         credit_holders=[CREDIT_HOLDER],
         # Their credits are released before the tasks are removed.
         account_removers=[AccountRemover(end_tasks_of), AccountRemover(remove_tasks_of)],

@@ -7,10 +7,10 @@ provider is down, it ends anyway.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
-from sqlalchemy import Row, Select, select
+from sqlalchemy import Row, select
 
 from longtake.capabilities.generation.jobs import JobContext
 from longtake.capabilities.generation.lost_submits import enqueue_searches
@@ -22,37 +22,33 @@ from longtake.engine.control import cancel_of_subjects, hurry
 from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import JobKind
 from longtake.engine.outcomes import Done, Outcome
-from longtake.engine.schedules import Schedule
 from longtake.engine.tables import jobs
 from longtake.http.idempotency import forget_old_keys
 
-if TYPE_CHECKING:
-    from sqlalchemy.sql.elements import ColumnElement
-
 log = structlog.get_logger(__name__)
 
-EVERY_SECONDS = 15.0
 PAGE = 200
 #: How long after the deadline a last poll may still save the task.
 LAST_LOOK_SECONDS = 120.0
+OVERDUE = (IS_UNFINISHED, tasks.c.deadline_at < NOW)
+COLUMNS = (
+    *(tasks.c[name] for name in ("id", "status", "type", "needs_review")),
+    seconds_until(tasks.c.deadline_at).label("late"),
+    # Polled at or after the deadline, and still not done.
+    (tasks.c.last_polled_at >= tasks.c.deadline_at).label("asked"),
+)
 
 
 class DeadlineSweep:
-    """Runs the sweep."""
+    """Ends overdue tasks in pages, then enqueues searches for lost submits."""
 
     def __init__(self, context: JobContext) -> None:
         self._context = context
 
     def kind(self) -> JobKind:
-        """Return the job kind."""
         return JobKind(SWEEP, self.run, priority=Priority.HIGH, time_limit=60.0, max_attempts=3)
 
-    def schedule(self) -> Schedule:
-        """Return when it runs."""
-        return Schedule(SWEEP, SWEEP, every=EVERY_SECONDS)
-
     async def run(self, job: Job) -> Outcome:
-        """End overdue tasks in pages, then enqueue searches for lost submits."""
         database = self._context.database
         while ended := await database.run(end_overdue):
             log.info("tasks past their deadline ended", action="sweep", tasks=ended)
@@ -65,13 +61,14 @@ class DeadlineSweep:
 
 def end_overdue(tx: Transaction) -> int:
     """End a page of overdue tasks, or hurry their last poll; return how many ended."""
-    late = select(tasks.c.id).where(*_overdue()).order_by(tasks.c.deadline_at).limit(PAGE)
+    late = select(tasks.c.id).where(*OVERDUE).order_by(tasks.c.deadline_at).limit(PAGE)
     found = list(tx.execute(late).scalars())
     if not found:
         return 0
     free, submitting = _lock_jobs(tx, found)
     # Read again now that their jobs are locked: a submit may just have been accepted, with a new deadline.
-    rows = tx.execute(_columns().where(*_overdue(), tasks.c.id.in_(free)).order_by(tasks.c.id).with_for_update()).all()
+    again = select(*COLUMNS).where(*OVERDUE, tasks.c.id.in_(free)).order_by(tasks.c.id).with_for_update()
+    rows = tx.execute(again).all()
     given_up = [row for row in rows if _is_over(row, submitting)]
     # A search for a lost submit may have begun since; it finds that its task has ended.
     cancel_of_subjects(tx, [row.id for row in given_up], TASK_KINDS, "past its deadline", wait=False)
@@ -79,17 +76,6 @@ def end_overdue(tx: Transaction) -> int:
     # Tasks that have just ended have no poll any more.
     hurry(tx, POLL, [row.id for row in rows if row.status == "running"])
     return len(ended)
-
-
-def _overdue() -> tuple[ColumnElement[bool], ...]:
-    return IS_UNFINISHED, tasks.c.deadline_at < NOW
-
-
-def _columns() -> Select[Any]:
-    late = seconds_until(tasks.c.deadline_at).label("late")
-    # Polled at or after the deadline, and still not done.
-    asked = (tasks.c.last_polled_at >= tasks.c.deadline_at).label("asked")
-    return select(tasks.c.id, tasks.c.status, tasks.c.type, tasks.c.needs_review, late, asked)
 
 
 def _lock_jobs(tx: Transaction, task_ids: Sequence[str]) -> tuple[list[str], set[str]]:

@@ -6,7 +6,7 @@ Only the newest tasks of the period are counted, up to a limit, so that a busy d
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,13 +20,11 @@ from longtake.db.dialects import NOW, POSTGRESQL, later, seconds_between
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind
 from longtake.engine.outcomes import Done, Outcome
-from longtake.engine.schedules import Schedule
 from longtake.engine.tables import lanes
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
 
 #: Ended tasks that are counted, newest first; more would not make a rate more exact.
 ENDED_LIMIT = 10_000
-TYPES = ("image", "video")
 SUCCESS_TARGET = 0.95
 MEAN_TARGET = {"image": 60.0, "video": 300.0}
 POLL_TARGET = 60.0
@@ -68,12 +66,6 @@ class EndedTasks:
         """The share that failed; None when there is nothing to judge."""
         return self.counts["failed"] / self.judged if self.judged else None
 
-    @property
-    def mean_seconds(self) -> float | None:
-        """How long completed tasks took on average."""
-        completed = self.counts["completed"]
-        return round(self.seconds / completed, 2) if completed else None
-
     def percentile(self, part: float) -> float | None:
         """Return the time within which this share of the completed tasks was done, to a tenth of a second."""
         left = part * self.counts["completed"]
@@ -106,7 +98,7 @@ def read_ended(tx: Transaction, hours: float) -> dict[str, EndedTasks]:
     ended: dict[str, EndedTasks] = defaultdict(EndedTasks)
     for row in tx.execute(groups):
         ended[row.type].take(row)
-    return {name: ended[name] for name in TYPES}
+    return {name: ended[name] for name in MEAN_TARGET}
 
 
 def _newest_ended(hours: float, *columns: ColumnElement[Any]) -> Select[Any]:
@@ -130,7 +122,8 @@ def generation_figures(tx: Transaction, hours: float) -> dict[str, Any]:
 
 
 def _show(name: str, ended: EndedTasks) -> dict[str, Any]:
-    failed, mean = ended.failure_rate, ended.mean_seconds
+    failed, completed = ended.failure_rate, ended.counts["completed"]
+    mean = round(ended.seconds / completed, 2) if completed else None
     success = None if failed is None else round(1 - failed, 4)
     return {
         "type": name,
@@ -179,7 +172,6 @@ def _unfinished(tx: Transaction) -> Mapping[str, int]:
     return {"pending": pending, "running": count(tasks.c.provider, IS_RUNNING)}
 
 
-EVERY_SECONDS = 60.0
 HOURS = 24.0
 #: A rate of fewer tasks says nothing.
 LEAST_ENDED = 20
@@ -187,30 +179,21 @@ FAILED_MOST = 0.1
 #: Twice as long as the longest pause between two polls, and some more.
 UNPOLLED_MOST = 300.0
 
-FAILURE_RATE_HIGH = "FAILURE_RATE_HIGH"
-TASKS_NOT_POLLED = "TASKS_NOT_POLLED"
-
 
 class HealthCheck:
-    """Runs the check."""
+    """Reads the figures, then raises or resolves the alerts."""
 
     def __init__(self, context: JobContext) -> None:
-        self._database = context.database
-        self._providers = context.providers
+        self._context = context
 
     def kind(self) -> JobKind:
-        """Return the job kind."""
         return JobKind(CHECK, self.run, time_limit=30.0, max_attempts=3)
 
-    def schedule(self) -> Schedule:
-        """Return when it runs."""
-        return Schedule(CHECK, CHECK, every=EVERY_SECONDS)
-
     async def run(self, _job: Job) -> Outcome:
-        """Read the figures, then raise or resolve the alerts."""
-        ended = await self._database.read(read_ended, HOURS)
-        unpolled = await self._database.read(read_unpolled, self._providers)
-        await self._database.run(write_alerts, ended, unpolled)
+        database = self._context.database
+        ended = await database.read(read_ended, HOURS)
+        unpolled = await database.read(read_unpolled, self._context.providers)
+        await database.run(write_alerts, ended, unpolled)
         return Done()
 
 
@@ -223,13 +206,13 @@ def write_alerts(tx: Transaction, ended: Mapping[str, EndedTasks], unpolled: str
                 f"{one.counts['failed']:,} of {one.judged:,} {name} tasks failed in the last {HOURS:g} hours"
                 f" ({100 * rate:.1f} %). `longtake figures` shows more."
             )
-            raise_alert(tx, Severity.WARNING, FAILURE_RATE_HIGH, message, subject=name)
+            raise_alert(tx, Severity.WARNING, "FAILURE_RATE_HIGH", message, subject=name)
         else:
-            resolve_alert(tx, FAILURE_RATE_HIGH, name)
+            resolve_alert(tx, "FAILURE_RATE_HIGH", name)
     if unpolled is None:
-        resolve_alert(tx, TASKS_NOT_POLLED)
+        resolve_alert(tx, "TASKS_NOT_POLLED")
     else:
-        raise_alert(tx, Severity.CRITICAL, TASKS_NOT_POLLED, unpolled)
+        raise_alert(tx, Severity.CRITICAL, "TASKS_NOT_POLLED", unpolled)
 
 
 def read_unpolled(tx: Transaction, providers: Mapping[str, Provider]) -> str | None:
@@ -248,15 +231,11 @@ def read_unpolled(tx: Transaction, providers: Mapping[str, Provider]) -> str | N
         return None
     number, longest = sum(row.number for row in rows), max(row.longest for row in rows)
     names = ", ".join(sorted(row.provider for row in rows))
-    paused = _paused(tx, rows, providers)
-    why = f" Paused: {', '.join(paused)}; resume with `longtake lanes resume`." if paused else ""
+    asked = [providers[row.provider].query_lane.name for row in rows if row.provider in providers]
+    paused = tx.execute(select(lanes.c.name).where(lanes.c.name.in_(asked), lanes.c.paused).order_by(lanes.c.name))
+    stopped = ", ".join(paused.scalars())
+    why = f" Paused: {stopped}; resume with `longtake lanes resume`." if stopped else ""
     return (
         f"{number:,} running tasks ({names}) were not polled for more than {UNPOLLED_MOST / 60:g} minutes,"
         f" the longest for {longest / 60:.0f}.{why or ' `longtake workers list` shows whether a worker runs.'}"
     )
-
-
-def _paused(tx: Transaction, rows: Sequence[Row[Any]], providers: Mapping[str, Provider]) -> list[str]:
-    asked = [providers[row.provider].query_lane.name for row in rows if row.provider in providers]
-    found = select(lanes.c.name).where(lanes.c.name.in_(asked), lanes.c.paused).order_by(lanes.c.name)
-    return list(tx.execute(found).scalars())

@@ -6,26 +6,24 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from random import Random
 from typing import Any
 
 from sqlalchemy import Row, bindparam, select, update
 
 from longtake.adapters.providers.errors import ProviderError, ProviderRefused, ProviderTaskNotFound, ProviderUnavailable
 from longtake.adapters.providers.provider import Failed, Provider, Running, Strange, Succeeded
-from longtake.adapters.storage import Storage
 from longtake.capabilities.generation.tables import UNFINISHED, tasks
 from longtake.capabilities.generation.tasks import Started, Successful, Unsuccessful, end_tasks
 from longtake.capability import Context
 from longtake.clock import iso_timestamp
-from longtake.db import Database, Transaction
+from longtake.db import Transaction
 from longtake.db.dialects import NOW, Json
 from longtake.engine.events import append_events
 from longtake.engine.kinds import Exponential
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Snooze
 from longtake.errors import LongtakeError
 from longtake.services.assets import AssetLinks
-from longtake.services.models import Model, OfferedModels
+from longtake.services.models import OfferedModels
 from longtake.services.provider_calls import Breaker, Trouble, act_on_trouble, trouble_words
 
 #: A query takes at most 10 s; the rest is for waiting until a connection is free.
@@ -34,36 +32,21 @@ QUERY_SECONDS = 25.0
 OUR_BACK_OFF = Exponential(first=3.0, most=50.0)
 
 
-@dataclass(frozen=True)
 class JobContext:
     """The collaborators of all handlers. The engine needs the job kinds first, so it is asked for when a job runs."""
 
-    database: Database
-    providers: Mapping[str, Provider]
-    models: Mapping[str, Model]
-    storage: Storage
-    links: AssetLinks
-    #: Where providers reach this server; empty when they cannot.
-    public_url: str
-    breaker: Breaker
-    random: Random
-
-    @classmethod
-    def of(cls, context: Context) -> JobContext:
-        """Return the one of this process."""
-        return cls(
-            database=context.database,
-            providers=context.providers,
-            models=context.get(OfferedModels).models,
-            storage=context.storage,
-            links=context.get(AssetLinks),
-            public_url=context.settings.public_url,
-            breaker=context.get(Breaker),
-            random=context.random,
-        )
+    def __init__(self, context: Context) -> None:
+        self.database = context.database
+        self.providers = context.providers
+        self.models = context.get(OfferedModels).models
+        self.storage = context.storage
+        self.links = context.get(AssetLinks)
+        #: Where providers reach this server; empty when they cannot.
+        self.public_url = context.settings.public_url
+        self.breaker = context.get(Breaker)
+        self.random = context.random
 
     def started(self, model: str, provider_task_id: str) -> Started:
-        """Return the start of a task, with its model's deadline."""
         found = self.models.get(model)
         return Started(provider_task_id, None if found is None else found.deadline)
 
@@ -111,19 +94,14 @@ class Tally:
         return True
 
     def write(self, tx: Transaction, providers: Mapping[str, Provider]) -> None:
-        """End the tasks that ended, and write what keeps the others waiting."""
         end_tasks(tx, successful=self.successful, unsuccessful=self.unsuccessful)
         for name, troubles in sorted(self.troubles.items()):
             if name in providers:
-                _write_troubles(tx, providers[name], troubles)
-
-
-def _write_troubles(tx: Transaction, provider: Provider, troubles: Mapping[str, Trouble]) -> None:
-    """Write what keeps tasks waiting; pause lanes and raise alerts for trouble that does not pass by itself."""
-    _write_changed(tx, troubles)
-    different = {(one.code, str(one.pause), one.alert): one for one in troubles.values()}
-    for which in sorted(different):
-        act_on_trouble(tx, provider, different[which])
+                _write_changed(tx, troubles)
+                # Lanes and alerts: once for each trouble that does not pass by itself.
+                different = {(one.code, str(one.pause), one.alert): one for one in troubles.values()}
+                for which in sorted(different):
+                    act_on_trouble(tx, providers[name], different[which])
 
 
 def _write_changed(tx: Transaction, troubles: Mapping[str, Trouble]) -> None:
@@ -133,17 +111,14 @@ def _write_changed(tx: Transaction, troubles: Mapping[str, Trouble]) -> None:
     rows = tx.execute(select(*columns).where(*waiting).order_by(tasks.c.id).with_for_update()).all()
     changed = [row for row in rows if (row.trouble or {}).get("code") != troubles[row.id].code]
     if changed:
-        written = [{"task": row.id, "new_trouble": _stored(troubles[row.id])} for row in changed]
+        new = [(row.id, troubles[row.id]) for row in changed]
+        written = [{"task": task, "new_trouble": {"code": one.code, "message": one.message}} for task, one in new]
         change = update(tasks).where(tasks.c.id == bindparam("task"))
         tx.execute(change.values(trouble=bindparam("new_trouble", type_=Json)), written)
     # Every failed attempt is news, even with the same code: users see which attempt comes next, and when.
     tried = [row for row in rows if troubles[row.id].attempt is not None]
     news = {row.id: row for row in [*changed, *tried]}.values()
     append_events(tx, [("task.trouble", row.id, row.user_id, _event_data(row, troubles[row.id])) for row in news])
-
-
-def _stored(trouble: Trouble) -> dict[str, Any]:
-    return {"code": trouble.code, "message": trouble.message}
 
 
 def _event_data(row: Row[Any], trouble: Trouble) -> dict[str, Any]:

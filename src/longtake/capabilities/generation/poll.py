@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from sqlalchemy import bindparam, or_, update
 
 from longtake.adapters.providers.errors import ProviderTaskNotFound
 from longtake.adapters.providers.provider import Failed, MediaUrl, Running, Strange, Succeeded
-from longtake.capabilities.generation.intervals import next_poll
 from longtake.capabilities.generation.jobs import OUR_BACK_OFF, QUERY_SECONDS, JobContext, Tally, query_task
 from longtake.capabilities.generation.tables import POLL, UNFINISHED, tasks
-from longtake.capabilities.generation.tasks import Successful
+from longtake.capabilities.generation.tasks import Successful, next_poll
 from longtake.db import Transaction
 from longtake.db.dialects import NOW
 from longtake.engine.control import cancel
@@ -29,15 +27,6 @@ from longtake.services.provider_calls import Trouble, ask_provider, quiet_memo
 TIME_LIMIT = 30.0
 #: A provider's replicas may lag: a first "not found" is checked once more before the task fails.
 LOOK_AGAIN_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class StillRunning:
-    """The provider still works on the task."""
-
-    progress: float | None = None
-    #: A state that the provider never documented.
-    unknown_state: str | None = None
 
 
 class PollHandler:
@@ -59,7 +48,6 @@ class PollHandler:
         )
 
     async def run(self, job: Job) -> Outcome:
-        """Query the provider once."""
         provider = self._context.providers.get(job.args["provider"])
         if provider is None:
             return Fail("PROVIDER_GONE", f"The provider {job.args['provider']} is no longer configured.")
@@ -68,28 +56,20 @@ class PollHandler:
         if isinstance(answer, Outcome):
             return answer
         match answer:
-            case ProviderTaskNotFound():
-                return self._not_found(job, answer)
-            case Running(progress=progress):
-                return self._again(job, StillRunning(progress))
-            case Strange(word=word):
-                return self._again(job, StillRunning(unknown_state=word))
+            case ProviderTaskNotFound(code=code, message=message) if not (job.memo or {}).get("not_found"):
+                trouble = Trouble(code, message)
+                return Snooze(LOOK_AGAIN_SECONDS, memo={"not_found": 1}, data=trouble, code=code)
+            case ProviderTaskNotFound(message=message):
+                return Fail("TASK_NOT_FOUND", message)
+            case Running() | Strange():
+                seconds = next_poll(job.snoozes + 1, self._context.random)
+                return Snooze(seconds, memo=quiet_memo(job), progress=True, data=answer)
             case Failed(code=code, message=message):
                 return Fail(code, message)
             case Succeeded(files=()):
                 return Fail("NO_RESULT", f"{provider.name} completed the task without any file.")
             case Succeeded(files=files, expires_in=expires_in):
                 return Done(data=Successful(str(job.key), _results(job, files, expires_in)))
-
-    def _again(self, job: Job, answer: StillRunning) -> Snooze:
-        seconds = next_poll(job.snoozes + 1, self._context.random)
-        return Snooze(seconds, memo=quiet_memo(job), progress=True, data=answer)
-
-    def _not_found(self, job: Job, error: ProviderTaskNotFound) -> Outcome:
-        if not (job.memo or {}).get("not_found"):
-            trouble = Trouble(error.code, error.message)
-            return Snooze(LOOK_AGAIN_SECONDS, memo={"not_found": 1}, data=trouble, code=error.code)
-        return Fail("TASK_NOT_FOUND", error.message)
 
     # -- settling ------------------------------------------------------------------------------------------------
 
@@ -101,24 +81,22 @@ class PollHandler:
             if tally.add(task_id, provider, one.outcome):
                 continue
             match one.outcome.data:
-                case StillRunning(unknown_state=str() as word):
+                case Strange(word=word):
                     unknown[provider] = word
-                case StillRunning(progress=value) if value is not None or one.job.memo:
+                case Running(progress=value) if value is not None or one.job.memo:
                     progress[task_id] = value
         # Before any row of a task: no other settle raises these alerts.
         for provider, word in sorted(unknown.items()):
-            _alert_about_state(tx, provider, word)
+            happened = f"{provider} answered with the unknown state {word[:80]!r}."
+            message = f"{happened} Its tasks stay running and are polled again."
+            raise_alert(tx, Severity.WARNING, "PROVIDER_STATE_UNKNOWN", message, subject=provider)
         unfinished = _count_polls(tx, [str(one.job.key) for one in settlements])
-        _stop_polls(tx, [one for one in settlements if one.job.key not in unfinished])
+        for one in settlements:
+            # Its task has ended while its submit became this poll, or before an operator retried the job.
+            if one.job.key not in unfinished and isinstance(one.outcome, Snooze | Retry):
+                cancel(tx, one.job.id, "its task has ended")
         tally.write(tx, self._context.providers)
         _write_progress(tx, progress)
-
-
-def _stop_polls(tx: Transaction, settlements: Sequence[Settlement]) -> None:
-    """Cancel polls whose task has ended: while its submit became this poll, or before an operator retried the job."""
-    for one in settlements:
-        if isinstance(one.outcome, Snooze | Retry):
-            cancel(tx, one.job.id, "its task has ended")
 
 
 def _count_polls(tx: Transaction, task_ids: Sequence[str]) -> set[str]:
@@ -145,12 +123,6 @@ def _write_progress(tx: Transaction, progress: Mapping[str, float | None]) -> No
         for row in tx.execute(change, {"now_at": value}):
             data = {"status": "running", "progress": value}
             append_event(tx, "task.progress", subject=task_id, user_id=row.user_id, data=data)
-
-
-def _alert_about_state(tx: Transaction, provider: str, state: str) -> None:
-    """Alert operators to a state that we do not know; the task stays running and is polled again."""
-    message = f"{provider} answered with the unknown state {state[:80]!r}. Its tasks stay running and are polled again."
-    raise_alert(tx, Severity.WARNING, "PROVIDER_STATE_UNKNOWN", message, subject=provider)
 
 
 def _results(job: Job, files: Sequence[MediaUrl], expires_in: float) -> list[NewAsset]:

@@ -12,8 +12,15 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, delete, select
 
-from longtake.capabilities.generation.queries import get_task, no_task
-from longtake.capabilities.generation.tables import IS_UNFINISHED, PRUNE, TASK_KINDS, UNFINISHED, tasks
+from longtake.capabilities.generation.tables import (
+    IS_UNFINISHED,
+    PRUNE,
+    TASK_KINDS,
+    UNFINISHED,
+    get_task,
+    no_task,
+    tasks,
+)
 from longtake.capabilities.generation.tasks import Unsuccessful, end_tasks
 from longtake.db import Database, Transaction
 from longtake.engine.control import cancel_of_subjects
@@ -22,14 +29,13 @@ from longtake.engine.events import append_events
 from longtake.engine.jobs import Job, Priority
 from longtake.engine.kinds import JobKind
 from longtake.engine.outcomes import Done, Outcome
-from longtake.engine.schedules import Schedule, database_now
+from longtake.engine.schedules import database_now
 from longtake.errors import StateConflict
 from longtake.services.assets.store import remove_assets_of_tasks
 from longtake.services.conversations.messages import remove_messages_of_tasks
 from longtake.services.conversations.store import get_conversation, remove_conversation
 
 PAGE = 200
-EVERY_SECONDS = 3_600.0
 FIRST_ID = str(uuid.UUID(int=0))
 
 
@@ -60,19 +66,8 @@ def remove_tasks(tx: Transaction, engine: Engine, task_ids: Sequence[str]) -> in
 
     Rows are locked in the usual order (jobs and assets, tasks, conversations), so that nothing deadlocks.
     """
-    ordered, removed = sorted(task_ids), 0
-    for first in range(0, len(ordered), PAGE):
-        removed += _remove_page(tx, engine, ordered[first : first + PAGE])
-    return removed
-
-
-def require_unused(tx: Transaction, user_id: str, asset_id: str) -> None:
-    """Raise StateConflict while an unfinished task may still need this reference."""
-    columns = (tasks.c.id, tasks.c["references"])
-    for row in tx.execute(select(*columns).where(tasks.c.user_id == user_id, IS_UNFINISHED)):
-        if asset_id in row.references:
-            message = f"The unfinished task {row.id} uses the reference {asset_id}."
-            raise StateConflict(message, hint="Wait until the task has ended, or cancel it.")
+    ordered = sorted(task_ids)
+    return sum(_remove_page(tx, engine, ordered[first : first + PAGE]) for first in range(0, len(ordered), PAGE))
 
 
 def _remove_page(tx: Transaction, engine: Engine, task_ids: Sequence[str]) -> int:
@@ -105,12 +100,7 @@ class Retention:
         self._days = days
 
     def kind(self) -> JobKind:
-        """Return the job kind."""
         return JobKind(PRUNE, self.run, priority=Priority.LOW, time_limit=600.0)
-
-    def schedule(self) -> Schedule:
-        """Return when it runs."""
-        return Schedule(PRUNE, PRUNE, every=EVERY_SECONDS)
 
     async def run(self, job: Job) -> Outcome:
         """Remove old tasks in pages, each in its own transaction: a kill loses nothing."""
@@ -138,12 +128,8 @@ def end_tasks_of(tx: Transaction, _engine: Engine, user_id: str, before: datetim
     """Cancel unfinished tasks, as the user could: their credits are released before the tasks are removed."""
     found = _page(tx, user_id, before, IS_UNFINISHED)
     cancel_of_subjects(tx, found, TASK_KINDS, "its user has deleted the account")
-    end_tasks(
-        tx,
-        unsuccessful=[
-            Unsuccessful(one, "cancelled", "CANCELLED", "Its user has deleted the account.") for one in found
-        ],
-    )
+    cancelled = [Unsuccessful(one, "cancelled", "CANCELLED", "Its user has deleted the account.") for one in found]
+    end_tasks(tx, unsuccessful=cancelled)
     return len(found) == PAGE
 
 

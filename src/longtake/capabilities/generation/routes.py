@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -13,7 +12,6 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from longtake.capabilities.generation.errors import InvalidPreference
-from longtake.capabilities.generation.queries import PENDING_LIMIT, TaskFilter, list_tasks, unfinished_tasks
 from longtake.capabilities.generation.removal import delete_conversation, delete_task
 from longtake.capabilities.generation.schemas import (
     CALLBACK,
@@ -30,14 +28,14 @@ from longtake.capabilities.generation.schemas import (
 )
 from longtake.capabilities.generation.service import Generation, TaskViews
 from longtake.capabilities.generation.submissions import check_request
-from longtake.capabilities.generation.tables import Task
+from longtake.capabilities.generation.tables import PENDING_LIMIT, Task, TaskFilter, list_tasks, unfinished_tasks
 from longtake.capability import Context, SnapshotPart
 from longtake.db import Transaction
 from longtake.engine.engine import Engine
 from longtake.http.idempotency import Answer, keyed
-from longtake.http.problem_schema import BODY, CALLER, problems
-from longtake.http.strict_json import StrictRoute
-from longtake.logs import log_context
+from longtake.http.problem_schema import BODY, CALLER, answers, problems
+from longtake.http.strict_json import StrictRoute, json_response
+from longtake.logs import request_id
 from longtake.services.accounts.current_caller import GENERATE, READ, Caller, current_caller
 from longtake.services.assets import Asset, assets_of_tasks
 
@@ -80,31 +78,27 @@ Prefer = Annotated[
 
 def routers(context: Context, engine: Engine) -> list[APIRouter]:
     """Return the routes of this process."""
-    return [build_routes(Generation.of(context, engine))]
-
-
-def build_routes(generation: Generation) -> APIRouter:
-    """Return all routes of generation."""
+    generation = Generation(context, engine)
     parts = (_submit_routes, _read_routes, _change_routes, _callback_routes, _deletion_routes)
-    return APIRouter(routes=[route for part in parts for route in part(generation).routes])
+    return [part(generation) for part in parts]
 
 
 def _submit_routes(generation: Generation) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["generate"], route_class=StrictRoute)
-    answers: dict[int | str, dict[str, Any]] = {
+    submitted: dict[int | str, dict[str, Any]] = {
         200: {"model": TaskAnswer, "description": "The task ended while the request waited"},
         202: {"model": TaskAnswer, "description": "The task is stored and runs in the background"},
         **problems(*CALLER, *BODY, *_REFUSED, "PREFERENCE_INVALID"),
     }
 
-    @router.post("/images/generate", status_code=202, responses=answers, summary="Make an image")
+    @router.post("/images/generate", status_code=202, responses=submitted, summary="Make an image")
     async def generate_image(
         body: GenerateBody, caller: Who, idempotency_key: IdempotencyKey = None, prefer: Prefer = None
     ) -> Response:
         """Hold the price, store the task and answer. The image is made whether or not the caller waits."""
         return await submit(body, caller, "image", idempotency_key, prefer)
 
-    @router.post("/videos/generate", status_code=202, responses=answers, summary="Make a video")
+    @router.post("/videos/generate", status_code=202, responses=submitted, summary="Make a video")
     async def generate_video(
         body: GenerateBody, caller: Who, idempotency_key: IdempotencyKey = None, prefer: Prefer = None
     ) -> Response:
@@ -121,7 +115,7 @@ def _submit_routes(generation: Generation) -> APIRouter:
         caller.require(GENERATE)
         wait = WAIT_LONGEST if body.wait_for_result else wait_of(prefer)
         model = generation.offered.find(body.model, type)
-        conversation = None if body.conversation_id is None else str(body.conversation_id)
+        conversation = str(body.conversation_id) if body.conversation_id else None
         references = [str(one) for one in body.references]
         request = check_request(model, body.prompt, body.parameters, references, conversation)
         once = keyed(caller.user_id, f"{type}s/generate", key, body.model_dump(mode="json"))
@@ -134,14 +128,14 @@ def _submit_routes(generation: Generation) -> APIRouter:
 def _read_routes(generation: Generation) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["tasks"])
 
-    @router.get("/tasks/pending", responses=_answers(PendingTasks), summary="My unfinished tasks")
+    @router.get("/tasks/pending", responses=answers(PendingTasks), summary="My unfinished tasks")
     async def pending(caller: Who) -> Response:
         """All unfinished tasks, oldest first, at most 500; `more` says that there are more."""
         caller.require(READ)
         found = await generation.pending(caller.user_id)
-        return _json({"tasks": found[:PENDING_LIMIT], "more": len(found) > PENDING_LIMIT})
+        return json_response({"tasks": found[:PENDING_LIMIT], "more": len(found) > PENDING_LIMIT})
 
-    @router.get("/tasks", responses=_answers(TaskPage), summary="My tasks")
+    @router.get("/tasks", responses=answers(TaskPage), summary="My tasks")
     async def list_of(
         caller: Who,
         status: Annotated[list[STATUS] | None, Query(description="One or several.")] = None,
@@ -153,29 +147,28 @@ def _read_routes(generation: Generation) -> APIRouter:
     ) -> Response:
         """Newest first, page by page."""
         caller.require(READ)
-        conversation = None if conversation_id is None else str(conversation_id)
+        conversation = str(conversation_id) if conversation_id else None
         matching = TaskFilter(tuple(status or ()), type, model, conversation)
-        cursor = None if before is None else str(before)
         # One more than is shown tells whether there is a page after.
-        found = await generation.page(caller.user_id, matching, cursor, limit + 1)
+        found = await generation.page(caller.user_id, matching, str(before) if before else None, limit + 1)
         shown = found[:limit]
-        return _json({"tasks": shown, "next": shown[-1]["id"] if len(found) > limit else None})
+        return json_response({"tasks": shown, "next": shown[-1]["id"] if len(found) > limit else None})
 
     @router.get(
         "/tasks/{task_id}",
-        responses=_answers(TaskAnswer, "NOT_FOUND", "REQUEST_INVALID", "PREFERENCE_INVALID"),
+        responses=answers(TaskAnswer, "NOT_FOUND", "REQUEST_INVALID", "PREFERENCE_INVALID"),
         summary="One task",
     )
     async def one(task_id: UUID, caller: Who, prefer: Prefer = None) -> Response:
         """The task as it is now. Reading an unfinished task makes the server ask its provider sooner."""
         caller.require(READ)
-        return _json(await generation.show(caller.user_id, str(task_id), wait_of(prefer)))
+        return json_response(await generation.show(caller.user_id, str(task_id), wait_of(prefer)))
 
-    @router.get("/models", responses=_answers(ModelList), summary="Models", tags=["generate"])
+    @router.get("/models", responses=answers(ModelList), summary="Models", tags=["generate"])
     async def models(caller: Who) -> Response:
         """All models, with their limits, price and recent duration."""
         caller.require(READ)
-        return _json({"models": await generation.models()})
+        return json_response({"models": await generation.models()})
 
     return router
 
@@ -183,13 +176,13 @@ def _read_routes(generation: Generation) -> APIRouter:
 def _change_routes(generation: Generation) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["tasks"])
 
-    changed = _answers(TaskAnswer, "NOT_FOUND", "STATE_CONFLICT")
+    changed = answers(TaskAnswer, "NOT_FOUND", "STATE_CONFLICT")
 
     @router.post("/tasks/{task_id}/cancel", responses=changed, summary="Cancel a task")
     async def cancel(task_id: UUID, caller: Who) -> Response:
         """End the task now and give its credits back. A repeat changes nothing; an ended task is refused (409)."""
         caller.require(GENERATE)
-        return _json(await generation.cancel(caller.user_id, str(task_id)))
+        return json_response(await generation.cancel(caller.user_id, str(task_id)))
 
     again = {202: {"model": TaskAnswer}} | problems(*CALLER, *_REFUSED, "REQUEST_INVALID", "STATE_CONFLICT")
 
@@ -205,18 +198,18 @@ def _change_routes(generation: Generation) -> APIRouter:
     async def retry_save(task_id: UUID, caller: Who) -> Response:
         """Try again to copy the results of a completed task to our storage."""
         caller.require(GENERATE)
-        return _json(await generation.retry_save(caller.user_id, str(task_id)))
+        return json_response(await generation.retry_save(caller.user_id, str(task_id)))
 
     return router
 
 
 def _callback_routes(generation: Generation) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["callbacks"])
-    answers = {200: {"model": Received}} | problems("NOT_FOUND", "BODY_TOO_LARGE", "DATABASE_UNAVAILABLE")
+    received = {200: {"model": Received}} | problems("NOT_FOUND", "BODY_TOO_LARGE", "DATABASE_UNAVAILABLE")
 
     @router.post(
         "/callbacks/{provider}",
-        responses=answers,
+        responses=received,
         summary="A provider's callback",
         openapi_extra={"requestBody": {"content": {"application/json": {"example": CALLBACK, "schema": {}}}}},
     )
@@ -233,7 +226,7 @@ def _callback_routes(generation: Generation) -> APIRouter:
         except orjson.JSONDecodeError:
             body = None
         await generation.callback(provider, reference, body, request.headers)
-        return _json({"received": True})
+        return json_response({"received": True})
 
     return router
 
@@ -266,13 +259,11 @@ def _deletion_routes(generation: Generation) -> APIRouter:
 
 async def _answered(generation: Generation, caller: Caller, answer: Answer, wait: float) -> Response:
     task_id = answer.body["id"]
-    headers = {"Location": f"/v1/tasks/{task_id}"}
-    if answer.replayed:
-        headers["Idempotent-Replayed"] = "true"
+    headers = answer.headers(f"/v1/tasks/{task_id}")
     if wait <= 0:
-        return _json(answer.body, answer.status, headers)
+        return json_response(answer.body, answer.status, headers)
     shown = await generation.show(caller.user_id, task_id, wait)
-    return _json(shown, 200 if shown["ended_at"] else answer.status, headers)
+    return json_response(shown, 200 if shown["ended_at"] else answer.status, headers)
 
 
 def wait_of(prefer: str | None) -> float:
@@ -286,19 +277,6 @@ def wait_of(prefer: str | None) -> float:
     if not re.fullmatch(r"[0-9]{1,4}", seconds) or not 1 <= int(seconds) <= WAIT_LONGEST:
         raise InvalidPreference(f"`Prefer: wait=n` takes 1 to {WAIT_LONGEST} seconds.", longest=WAIT_LONGEST)
     return int(seconds)
-
-
-def request_id() -> str:
-    """Return the id this request has in logs, rows and answers."""
-    return str(log_context.get().get("request_id", ""))
-
-
-def _answers(model: type[BaseModel], *codes: str) -> dict[int | str, dict[str, Any]]:
-    return {200: {"model": model}} | problems(*CALLER, *codes)
-
-
-def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(orjson.dumps(content), status, headers, media_type="application/json")
 
 
 RECENT = 20
@@ -317,13 +295,8 @@ class TaskSnapshot(BaseModel):
     recent: list[TaskAnswer] = Field(description="The last ones that ended, newest first.")
 
 
-@dataclass(frozen=True, slots=True)
-class SeenTasks:
-    """A user's tasks as they were in one moment."""
-
-    unfinished: Sequence[Task]
-    recent: Sequence[Task]
-    results: Mapping[str, Sequence[Asset]]
+#: A user's unfinished tasks, recent ones, and the results of these, as they were in one moment.
+SeenTasks = tuple[Sequence[Task], Sequence[Task], Mapping[str, Sequence[Asset]]]
 
 
 def part(context: Context) -> SnapshotPart[SeenTasks]:
@@ -331,10 +304,11 @@ def part(context: Context) -> SnapshotPart[SeenTasks]:
     views = context.get(TaskViews)
 
     async def show(seen: SeenTasks) -> dict[str, Any]:
+        unfinished, recent, results = seen
         return {
-            "tasks": await views.show(seen.unfinished[:PENDING_LIMIT], {}),
-            "tasks_more": len(seen.unfinished) > PENDING_LIMIT,
-            "recent": await views.show(seen.recent, seen.results),
+            "tasks": await views.show(unfinished[:PENDING_LIMIT], {}),
+            "tasks_more": len(unfinished) > PENDING_LIMIT,
+            "recent": await views.show(recent, results),
         }
 
     return SnapshotPart(schema=TaskSnapshot, read=read_tasks, show=show)
@@ -345,4 +319,4 @@ def read_tasks(tx: Transaction, user_id: str) -> SeenTasks:
     recent = list_tasks(tx, user_id, ENDED, None, RECENT)
     completed = [task.id for task in recent if task.status == "completed"]
     results = assets_of_tasks(tx, completed, user_id) if completed else {}
-    return SeenTasks(unfinished_tasks(tx, user_id), recent, results)
+    return unfinished_tasks(tx, user_id), recent, results

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from longtake.capabilities.generation.estimates import Estimate
+from longtake.capabilities.generation.outlook import NO_OUTLOOK, Estimate, Outlook
 from longtake.capabilities.generation.tables import Task
 from longtake.clock import iso_timestamp
 from longtake.services.assets.schemas import ASSET_EXAMPLE, AssetView
@@ -244,47 +244,25 @@ class Received(BaseModel):
     received: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """What callers learn about a task before it ends; all None once it has ended."""
-
-    estimate: dict[str, Any] | None = None
-    queue: dict[str, Any] | None = None
-    retry: dict[str, Any] | None = None
-    usual: dict[str, Any] | None = None
-
-
-NO_OUTLOOK = Outlook()
+#: What is shown as it stands in the task's row: the request, and its moments.
+REQUESTED = ("id", "status", "type", "model", "prompt", "parameters", "references", "conversation_id")
+MOMENTS = ("last_polled_at", "created_at", "started_at", "deadline_at", "ended_at")
 
 
 def show_task(task: Task, results: Sequence[Mapping[str, Any]] = (), outlook: Outlook = NO_OUTLOOK) -> dict[str, Any]:
     """Return the task as ``TaskAnswer``, the one form in which every route shows it."""
     return {
-        "id": task.id,
-        "status": task.status,
-        "type": task.type,
-        "model": task.model,
-        "prompt": task.prompt,
-        "parameters": task.parameters,
-        "references": task.references,
-        "conversation_id": task.conversation_id,
+        **{name: getattr(task, name) for name in REQUESTED},
         "message_id": task.completed_message_id or task.placeholder_message_id,
         "progress": task.progress,
-        "estimate": outlook.estimate,
-        "usual": outlook.usual,
-        "queue": outlook.queue,
-        "retry": outlook.retry,
+        **asdict(outlook),
         "needs_review": task.needs_review,
         "trouble": _trouble(task),
         "results": list(results),
         "error": {"code": task.fail_code, "message": task.error} if task.fail_code else None,
         "credits": _credits(task),
         "poll_count": task.poll_count,
-        "last_polled_at": iso_timestamp(task.last_polled_at),
-        "created_at": iso_timestamp(task.created_at),
-        "started_at": iso_timestamp(task.started_at),
-        "deadline_at": iso_timestamp(task.deadline_at),
-        "ended_at": iso_timestamp(task.ended_at),
+        **{name: iso_timestamp(getattr(task, name)) for name in MOMENTS},
         "retry_of": task.retry_of,
         "request_id": task.request_id,
         "urls": {"self": f"/v1/tasks/{task.id}", "cancel": f"/v1/tasks/{task.id}/cancel"},

@@ -7,24 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from longtake.adapters.providers.provider import Provider
-from longtake.capabilities.generation.callbacks import find_callback_task, log_hint, take_hint
+import structlog
+
 from longtake.capabilities.generation.errors import PublicAddressMissing
-from longtake.capabilities.generation.estimates import Estimates
-from longtake.capabilities.generation.outlook import Outlooks
-from longtake.capabilities.generation.queries import TaskFilter, get_task, list_tasks, unfinished_tasks
-from longtake.capabilities.generation.schemas import NO_OUTLOOK, Outlook, show_model, show_task
+from longtake.capabilities.generation.lost_submits import find_callback_task, take_hint
+from longtake.capabilities.generation.outlook import NO_OUTLOOK, Outlook, Outlooks
+from longtake.capabilities.generation.schemas import show_model, show_task
 from longtake.capabilities.generation.submissions import CheckedRequest, check_request
-from longtake.capabilities.generation.tables import Task
+from longtake.capabilities.generation.tables import Task, TaskFilter, get_task, list_tasks, unfinished_tasks
 from longtake.capabilities.generation.tasks import NewTask, TaskLimits, cancel_task, create_task
 from longtake.capabilities.generation.watch import Watch
 from longtake.capability import Context
-from longtake.db import Database, Transaction, planned_once
+from longtake.db import Transaction, planned_once
 from longtake.engine.engine import Engine
 from longtake.errors import NotFound, StateConflict
 from longtake.http.idempotency import Answer, Keyed, once
 from longtake.services.assets import Asset, AssetLinks, assets_of_tasks, retry_mirror, show_asset
 from longtake.services.models import Model, OfferedModels
+
+log = structlog.get_logger(__name__)
 
 _REFERENCE = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
@@ -34,7 +35,6 @@ class TaskViews:
     """Shows tasks to their users."""
 
     watch: Watch
-    estimates: Estimates
     outlooks: Outlooks
     links: AssetLinks
 
@@ -54,43 +54,40 @@ class TaskViews:
         ]
 
 
-@dataclass(frozen=True)
 class Generation:
     """Submits, reads, changes and follows tasks for their users."""
 
-    database: Database
-    engine: Engine
-    offered: OfferedModels
-    providers: Mapping[str, Provider]
-    limits: TaskLimits
-    views: TaskViews
-    #: Whether providers can fetch files from our own address.
-    reachable: bool
-    #: Whether they can fetch them from our storage.
-    storage_signs: bool
-
-    @classmethod
-    def of(cls, context: Context, engine: Engine) -> Generation:
-        """Return the one of this process."""
+    def __init__(self, context: Context, engine: Engine) -> None:
         settings = context.settings
-        return cls(
-            database=context.database,
-            engine=engine,
-            offered=context.get(OfferedModels),
-            providers=context.providers,
-            limits=TaskLimits(settings.unfinished_tasks, settings.queue_seconds),
-            views=context.get(TaskViews),
-            reachable=bool(settings.public_url),
-            storage_signs=context.storage.signs,
-        )
+        self.database = context.database
+        self.engine = engine
+        self.offered = context.get(OfferedModels)
+        self.providers = context.providers
+        self.limits = TaskLimits(settings.unfinished_tasks, settings.queue_seconds)
+        self.views = context.get(TaskViews)
+        #: Whether providers can fetch files: from our own address, or from our storage.
+        self.reachable = bool(settings.public_url) or context.storage.signs
 
     def lane_of(self, model: Model) -> str:
-        """Return the lane in which the model's submits wait."""
         return model.lane or self.providers[model.provider].submit_lane.name
 
-    async def submit(self, user_id: str, request: CheckedRequest, key: Keyed | None, request_id: str) -> Answer:
+    async def submit(
+        self, user_id: str, request: CheckedRequest, key: Keyed | None, request_id: str, retry_of: str | None = None
+    ) -> Answer:
         """Create the task, or return the first answer when the key was used before."""
-        return await self._write(NewTask.of(user_id, request, self.lane_of(request.model), request_id), key)
+        # Before credits are held.
+        by_address = request.references and self.providers[request.model.provider].takes_references == "url"
+        if by_address and not self.reachable:
+            raise PublicAddressMissing(
+                f"{request.model.provider} fetches reference images itself, and this server has no public address."
+            )
+        new = NewTask(user_id, request, self.lane_of(request.model), request_id, retry_of)
+        # Read before: the answer is stored with the task, in a transaction that should be short.
+        outlook = await self.views.outlooks.of_new(request.model.name, new.submit_lane)
+        answer = await self.database.run(_submit, self.engine, new, self.limits, key, outlook)
+        if not answer.replayed:
+            self.views.outlooks.queues.join(new.submit_lane, new.id)
+        return answer
 
     async def retry(self, user_id: str, task_id: str, key: Keyed | None, request_id: str) -> Answer:
         """Create a new task from one that failed or was cancelled; it points to the old one."""
@@ -103,24 +100,7 @@ class Generation:
         model = self.offered.find(old.model, old.type)
         # Check again: the model's limits may have changed since.
         request = check_request(model, old.prompt, old.parameters, old.references, old.conversation_id)
-        return await self._write(NewTask.of(user_id, request, self.lane_of(request.model), request_id, old.id), key)
-
-    async def _write(self, new: NewTask, key: Keyed | None) -> Answer:
-        self._require_reachable(new.request)
-        # Read before: the answer is stored with the task, in a transaction that should be short.
-        outlook = await self.views.outlooks.of_new(new.request.model.name, new.submit_lane)
-        answer = await self.database.run(_submit, self.engine, new, self.limits, key, outlook)
-        if not answer.replayed:
-            self.views.outlooks.written(new.id, new.submit_lane)
-        return answer
-
-    def _require_reachable(self, request: CheckedRequest) -> None:
-        """Refuse references that the provider could not fetch, before credits are held."""
-        by_address = request.references and self.providers[request.model.provider].takes_references == "url"
-        if by_address and not self.reachable and not self.storage_signs:
-            raise PublicAddressMissing(
-                f"{request.model.provider} fetches reference images itself, and this server has no public address."
-            )
+        return await self.submit(user_id, request, key, request_id, retry_of=old.id)
 
     async def show(self, user_id: str, task_id: str, wait_seconds: float = 0.0) -> dict[str, Any]:
         """Return a task, after waiting for its end for at most so many seconds."""
@@ -136,12 +116,10 @@ class Generation:
         return await self.show_all(user_id, await self.database.read(unfinished_tasks, user_id, as_user=user_id))
 
     async def page(self, user_id: str, matching: TaskFilter, before: str | None, limit: int) -> list[dict[str, Any]]:
-        """Return a page of the user's tasks."""
         found = await self.database.read(list_tasks, user_id, matching, before, limit, as_user=user_id)
         return await self.show_all(user_id, found)
 
     async def show_all(self, user_id: str, found: Sequence[Task]) -> list[dict[str, Any]]:
-        """Return tasks with their results."""
         completed = [task.id for task in found if task.status == "completed"]
         results: Mapping[str, Sequence[Asset]] = {}
         if completed:
@@ -149,11 +127,9 @@ class Generation:
         return await self.views.show(found, results)
 
     async def cancel(self, user_id: str, task_id: str) -> dict[str, Any]:
-        """Cancel a task."""
         return show_task(await self.database.run(cancel_task, user_id, task_id))
 
     async def retry_save(self, user_id: str, task_id: str) -> dict[str, Any]:
-        """Try again to copy a completed task's results."""
         await self.database.run(_retry_save, self.engine, user_id, task_id)
         return await self.show(user_id, task_id)
 
@@ -166,16 +142,15 @@ class Generation:
             task_id = await self.database.read(find_callback_task, provider_name, reference)
         if provider is None or task_id is None:
             raise NotFound("No task expects this callback.")
-        provider_task_id = provider.callback_task_id(body)
-        if provider_task_id is None or not provider.verify_callback(headers, provider_task_id):
-            log_hint(provider_name, task_id, "not believed")
-            return
-        done = await self.database.run(take_hint, self.engine, provider, task_id, provider_task_id)
-        log_hint(provider_name, task_id, done)
+        provider_task_id, done = provider.callback_task_id(body), "not believed"
+        if provider_task_id is not None and provider.verify_callback(headers, provider_task_id):
+            done = await self.database.run(take_hint, self.engine, provider, task_id, provider_task_id)
+        # The first lines to look for when a provider misbehaves.
+        log.info("callback", action="callback", provider=provider_name, task_id=task_id, done=done)
 
     async def models(self) -> list[dict[str, Any]]:
         """Return every model with its limits, price and usual duration."""
-        estimates = await self.views.estimates.all()
+        estimates = await self.views.outlooks.estimates.all()
         return [
             show_model(model, self.offered.available(model), self.lane_of(model), estimates[model.name])
             for model in self.offered.models.values()

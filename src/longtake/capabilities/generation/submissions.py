@@ -95,13 +95,9 @@ OWNER = Prepared(
     )
 )
 REPORTED = Prepared(
-    select(submissions.c.number)
-    .where(
-        submissions.c.task_id == _IDENTIFIED,
-        submissions.c.fact == "reported",
-        submissions.c.provider_task_id == bindparam("provider_task_id"),
-    )
-    .limit(1)
+    select(submissions.c.provider_task_id)
+    .where(submissions.c.task_id == _IDENTIFIED, submissions.c.fact == "reported")
+    .distinct()
 )
 
 
@@ -188,7 +184,7 @@ def record_intent(tx: Transaction, job: Job, task: Task, limit: RunningLimit | N
         raise LeaseLost(f"The job {job.id} is no longer ours.")
     if is_full(tx, limit):
         return False
-    _add(tx, task.id, task.provider, "intended")
+    record_fact(tx, task.id, task.provider, "intended")
     return True
 
 
@@ -200,16 +196,24 @@ def is_full(tx: Transaction, limit: RunningLimit | None) -> bool:
     return int(tx.execute(select(func.count()).select_from(tasks).where(*running)).scalar_one()) >= limit.most
 
 
+def record_fact(
+    tx: Transaction,
+    task_id: str,
+    provider: str,
+    fact: str,
+    detail: str | None = None,
+    provider_task_id: str | None = None,
+) -> None:
+    """Write a fact: with ``detail``, that the provider refused, or that its answer is unknown."""
+    values = {"task_id": task_id, "provider": provider, "fact": fact, "provider_task_id": provider_task_id}
+    tx.run(ADD, **values, detail=detail and detail[:DETAIL_LIMIT])
+
+
 def record_accepted(tx: Transaction, task_id: str, provider: str, provider_task_id: str) -> str:
     """Write that the provider accepted; return the id of the task that owns the remote id: this one, or another."""
     remote = {"provider": provider, "provider_task_id": provider_task_id}
     written = tx.run(ACCEPT[tx.dialect], task_id=task_id, **remote) or tx.run(OWNER, **remote)
     return str(written[0].task_id)
-
-
-def record_answer(tx: Transaction, task_id: str, provider: str, fact: str, detail: str) -> None:
-    """Write that the provider refused, or that its answer is unknown."""
-    _add(tx, task_id, provider, fact, detail=detail)
 
 
 def record_report(tx: Transaction, task_id: str, provider: str, provider_task_id: str) -> bool:
@@ -219,7 +223,7 @@ def record_report(tx: Transaction, task_id: str, provider: str, provider_task_id
         return True
     if len(reported) >= REPORTS_LIMIT:
         return False
-    _add(tx, task_id, provider, "reported", provider_task_id)
+    record_fact(tx, task_id, provider, "reported", provider_task_id=provider_task_id)
     return True
 
 
@@ -234,24 +238,6 @@ def find_lost(tx: Transaction, task_id: str) -> LostSubmit:
     return LostSubmit(model, accepted, reported_ids(tx, task_id))
 
 
-def reported_ids(tx: Transaction, task_id: str) -> Sequence[str]:
+def reported_ids(tx: Transaction, task_id: str) -> list[str]:
     """Return the remote ids that callbacks named for the task. They are hints: query each before believing it."""
-    reports = (submissions.c.task_id == task_id, submissions.c.fact == "reported")
-    return list(tx.execute(select(submissions.c.provider_task_id).where(*reports).distinct()).scalars())
-
-
-def was_reported(tx: Transaction, task_id: str, provider_task_id: str) -> bool:
-    """Return whether a callback named this remote id before it was known."""
-    return bool(tx.run(REPORTED, task_id=task_id, provider_task_id=provider_task_id))
-
-
-def _add(
-    tx: Transaction,
-    task_id: str,
-    provider: str,
-    fact: str,
-    provider_task_id: str | None = None,
-    detail: str | None = None,
-) -> None:
-    values = {"task_id": task_id, "provider": provider, "fact": fact, "provider_task_id": provider_task_id}
-    tx.run(ADD, **values, detail=detail and detail[:DETAIL_LIMIT])
+    return [row.provider_task_id for row in tx.run(REPORTED, task_id=task_id)]

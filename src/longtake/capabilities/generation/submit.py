@@ -11,7 +11,7 @@ import structlog
 
 from longtake.adapters.decoder.errors import MediaRefused
 from longtake.adapters.providers.errors import ProviderError, SubmitUnknown
-from longtake.adapters.providers.provider import Accepted, Delivered, GenerationRequest, MediaBytes, Provider, Reference
+from longtake.adapters.providers.provider import Accepted, Delivered, GenerationRequest, Provider, Reference
 from longtake.adapters.storage.errors import StorageUnavailable
 from longtake.capabilities.generation.jobs import OUR_BACK_OFF, JobContext, Tally
 from longtake.capabilities.generation.lost_submits import mark_lost
@@ -20,7 +20,7 @@ from longtake.capabilities.generation.submissions import (
     RunningLimit,
     read_submission,
     record_accepted,
-    record_answer,
+    record_fact,
     record_intent,
 )
 from longtake.capabilities.generation.tables import SUBMIT, Task
@@ -64,7 +64,6 @@ class SubmitHandler:
         self._recorder = Recorder(context.database)
 
     def kind(self) -> JobKind:
-        """Return the job kind."""
         return JobKind(
             SUBMIT,
             self.run,
@@ -154,13 +153,15 @@ class SubmitHandler:
         return answer
 
     async def _request(self, task: Task, provider: Provider, model: Model) -> GenerationRequest:
+        base = self._context.public_url.rstrip("/")
         return GenerationRequest(
             model=model.remote,
             prompt=task.prompt,
             parameters=model.wire_parameters(task.parameters),
             references=await self._load_references(task, provider),
             reference_field=model.reference_field,
-            callback_url=self._callback_url(task),
+            # Where the provider may report on the task, if it can reach this server.
+            callback_url=f"{base}/v1/callbacks/{task.provider}?reference={task.reference}" if base else None,
         )
 
     async def _load_references(self, task: Task, provider: Provider) -> Sequence[Reference]:
@@ -177,34 +178,27 @@ class SubmitHandler:
             await reference_for_provider(context.storage, context.links, found[one], takes) for one in task.references
         ]
 
-    def _callback_url(self, task: Task) -> str | None:
-        """Return where the provider may report on the task; None when it cannot reach this server."""
-        base = self._context.public_url.rstrip("/")
-        return f"{base}/v1/callbacks/{task.provider}?reference={task.reference}" if base else None
-
     async def _delivered(self, job: Job, task: Task, answer: Delivered) -> Outcome:
         """Store the bytes before the task is completed; the lease is part of the key."""
         if not answer.files:
             return Fail("NO_RESULT", f"{task.provider} answered without any file.")
+        kind: Any = task.type
+        results = []
         try:
-            results = [await self._store(job, task, number, file) for number, file in enumerate(answer.files)]
+            for position, file in enumerate(answer.files):
+                new = NewAsset(user_id=task.user_id, kind=kind, task_id=task.id, position=position)
+                results.append(await keep_paid_bytes(self._context.storage, new, file.body, job.lease_token))
         except MediaRefused as error:
             return Fail(error.code, error.message)
         return Done(data=Successful(task.id, results))
 
-    async def _store(self, job: Job, task: Task, position: int, file: MediaBytes) -> NewAsset:
-        kind: Any = task.type
-        new = NewAsset(user_id=task.user_id, kind=kind, task_id=task.id, position=position)
-        return await keep_paid_bytes(self._context.storage, new, file.body, job.lease_token)
-
     async def _record(self, task: Task, fact: str, error: LongtakeError) -> None:
         detail = f"{error.code}: {error.message}"
-        await self._recorder.write(record_answer, task.id, task.provider, fact, detail)
+        await self._recorder.write(record_fact, task.id, task.provider, fact, detail)
 
     # -- settling ------------------------------------------------------------------------------------------------
 
     def settle(self, tx: Transaction, engine: Engine, settlements: Sequence[Settlement]) -> None:
-        """Write outcomes to the tasks."""
         context, tally = self._context, Tally()
         _alert_about_reused_ids(tx, settlements)
         for one in sorted(settlements, key=lambda settlement: str(settlement.job.key)):

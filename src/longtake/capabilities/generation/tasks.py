@@ -9,26 +9,24 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Double, bindparam, func, insert, null, select, update
 
 from longtake.adapters.providers.provider import Provider
 from longtake.capabilities.generation.errors import InvalidReferences
-from longtake.capabilities.generation.intervals import first_poll
-from longtake.capabilities.generation.queries import get_task
-from longtake.capabilities.generation.submissions import CheckedRequest, was_reported
+from longtake.capabilities.generation.submissions import CheckedRequest, reported_ids
 from longtake.capabilities.generation.tables import (
     POLL,
     SUBMIT,
     TASK_KINDS,
     UNFINISHED,
     Task,
+    get_task,
     task_from,
     tasks,
 )
-from longtake.capability import OwnedAsset
 from longtake.clock import iso_timestamp, new_id
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, Identifier, later
@@ -36,18 +34,20 @@ from longtake.db.prepared import Prepared
 from longtake.engine.control import cancel_of_subjects
 from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
-from longtake.engine.jobs import JobRequest
 from longtake.errors import StateConflict
 from longtake.services.assets import NewAsset, assets, register_assets
 from longtake.services.conversations.messages import FinishedMessage, finish_messages, open_placeholder
-from longtake.services.credits import end_holds, hold, refund
+from longtake.services.credits import end_holds, hold
 
 #: The signal that tasks have ended.
 ENDED_SIGNAL = "tasks"
 PROMPT_IN_EVENT = 200
 ERROR_LIMIT = 500
-#: States of a result's copy that are final without a copy.
-LOST = ("failed", "expired")
+#: Seconds between polls while a task had fewer polls than this; then LAST. Watched tasks are polled sooner.
+STEPS = ((10, 30.0), (30, 60.0))
+LAST = 120.0
+#: Each wait is spread by a tenth, so that tasks submitted together do not stay together; the lane does the rest.
+SPREAD = 0.1
 
 _NEW_COLUMNS = (
     "id", "user_id", "conversation_id", "type", "model", "provider", "prompt", "parameters", "references", "price",
@@ -81,18 +81,11 @@ class NewTask:
     request: CheckedRequest
     submit_lane: str
     request_id: str | None
-    retry_of: str | None
-    id: str
-    message_id: str
-    reference: str
-
-    @staticmethod
-    def of(
-        user_id: str, request: CheckedRequest, submit_lane: str, request_id: str | None, retry_of: str | None = None
-    ) -> NewTask:
-        """Return the task with its ids. The reference comes back with the provider's callback and cannot be guessed."""
-        ids = (new_id(), new_id(), secrets.token_urlsafe(24))
-        return NewTask(user_id, request, submit_lane, request_id, retry_of, *ids)
+    retry_of: str | None = None
+    id: str = field(default_factory=new_id)
+    message_id: str = field(default_factory=new_id)
+    #: It comes back with the provider's callback and cannot be guessed.
+    reference: str = field(default_factory=lambda: secrets.token_urlsafe(24))
 
 
 def create_task(tx: Transaction, engine: Engine, new: NewTask, limits: TaskLimits) -> Task:
@@ -102,13 +95,7 @@ def create_task(tx: Transaction, engine: Engine, new: NewTask, limits: TaskLimit
     task = task_from(tx.run(WRITE, **_values(new, limits))[0])
     arguments = {"provider": request.model.provider}
     engine.enqueue(tx, SUBMIT, arguments, key=new.id, lane=new.submit_lane, subject=new.id, request_id=new.request_id)
-    event = {
-        "type": request.model.type,
-        "model": request.model.name,
-        "prompt": request.prompt[:PROMPT_IN_EVENT],
-        "status": "pending",
-        "conversation_id": request.conversation_id,
-    }
+    event = _event_data(task) | {"prompt": request.prompt[:PROMPT_IN_EVENT]}
     append_event(tx, "task.created", subject=new.id, user_id=user_id, data=event)
     # As late as possible: this locks the user's balance until the commit, and the user's other submits wait for it.
     price = {new.id: request.model.credits}
@@ -124,6 +111,10 @@ def create_task(tx: Transaction, engine: Engine, new: NewTask, limits: TaskLimit
             data=_message_data(task),
         )
     return task
+
+
+def _event_data(task: Task) -> dict[str, Any]:
+    return {"type": task.type, "model": task.model, "status": task.status, "conversation_id": task.conversation_id}
 
 
 def _message_data(task: Task) -> dict[str, Any]:
@@ -217,19 +208,25 @@ def start_task(
     append_event(tx, "task.running", subject=task_id, user_id=row.user_id, data=data)
     # A statement of its own, after the row is locked: the update may have waited for a callback's transaction, and
     # would not see what that wrote.
-    called_back = was_reported(tx, task_id, started.provider_task_id)
-    follow = JobRequest(
+    called_back = started.provider_task_id in reported_ids(tx, task_id)
+    engine.enqueue(
+        tx,
         POLL,
         # All that a poll needs, so that it reads nothing from the database.
         {"provider": provider.name, "id": started.provider_task_id, "type": row.type, "user": row.user_id},
         key=task_id,
-        delay=0.0 if called_back else first_poll(source),
+        delay=0.0 if called_back else next_poll(0, source),
         lane=provider.query_lane.name,
         subject=task_id,
         request_id=row.request_id,
     )
-    engine.enqueue_many(tx, [follow])
     return True
+
+
+def next_poll(polls: int, source: random.Random) -> float:
+    """Return how long to wait after so many polls."""
+    seconds = next((seconds for limit, seconds in STEPS if polls < limit), LAST)
+    return seconds * source.uniform(1 - SPREAD, 1 + SPREAD)
 
 
 # -- ending ---------------------------------------------------------------------------------------------------------
@@ -263,8 +260,12 @@ def end_tasks(
 
     Rows are locked in one order (tasks, holds, balances, conversations), so that two batches never deadlock.
     """
-    values = {one.task_id: {"status": "completed", "progress": 1.0} for one in successful}
-    values |= {one.task_id: _without_result(one) for one in unsuccessful}
+    values: dict[str, dict[str, Any]] = {}
+    for done in successful:
+        values[done.task_id] = {"status": "completed", "progress": 1.0}
+    for one in unsuccessful:
+        error = {"fail_code": one.code, "error": one.message[:ERROR_LIMIT]}
+        values[one.task_id] = {"status": one.status, "credits_refunded": tasks.c.credits_held, **error}
     ended = [task for task_id in sorted(values) for task in _end(tx, task_id, values[task_id])]
     if not ended:
         return []
@@ -279,11 +280,6 @@ def end_tasks(
         register_assets(tx, results.get(task.id, ()), task.request_id)
     _append_end_events(tx, ended)
     return ended
-
-
-def _without_result(one: Unsuccessful) -> dict[str, Any]:
-    error = {"fail_code": one.code, "error": one.message[:ERROR_LIMIT]}
-    return {"status": one.status, "credits_refunded": tasks.c.credits_held, **error}
 
 
 def _end(tx: Transaction, task_id: str, values: dict[str, Any]) -> list[Task]:
@@ -321,12 +317,7 @@ def _write_messages(tx: Transaction, ended: Sequence[Task]) -> None:
 
 def _append_end_events(tx: Transaction, ended: Sequence[Task]) -> None:
     for task in ended:
-        data: dict[str, Any] = {
-            "type": task.type,
-            "model": task.model,
-            "status": task.status,
-            "conversation_id": task.conversation_id,
-        }
+        data = _event_data(task)
         if task.fail_code is not None:
             data["error"] = {"code": task.fail_code, "message": task.error}
         append_event(tx, f"task.{task.status}", subject=task.id, user_id=task.user_id, data=data)
@@ -352,21 +343,3 @@ def cancel_task(tx: Transaction, user_id: str, task_id: str) -> Task:
         task = get_task(tx, user_id, task_id)
     message = f"The task {task_id} is already {task.status} and cannot be cancelled."
     raise StateConflict(message, task_status=task.status)
-
-
-def refund_lost(tx: Transaction, lost: Sequence[OwnedAsset]) -> None:
-    """Give the price of tasks back, once, when the last of their results is lost; they stay completed."""
-    of_tasks = {asset.task_id for asset in lost if asset.task_id is not None and asset.role == "result"}
-    paid = select(tasks).where(tasks.c.id.in_(sorted(of_tasks)), tasks.c.price > 0).order_by(tasks.c.id)
-    # Balances are locked in order of user.
-    for task in sorted(tx.execute(paid.with_for_update()), key=lambda row: row.user_id):
-        left = (assets.c.task_id == task.id, assets.c.role == "result", assets.c.mirror_state.not_in(LOST))
-        if tx.execute(select(assets.c.id).where(*left).limit(1)).first() is not None:
-            continue
-        try:
-            refund(tx, task_id=task.id, made_by="longtake", reason="No copy of the result could be had.")
-        except StateConflict:
-            # Refunded already, by an operator or after an earlier loss.
-            continue
-        data = {"status": task.status, "credits": "refunded"}
-        append_event(tx, "task.refunded", subject=task.id, user_id=task.user_id, data=data)

@@ -13,28 +13,29 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import structlog
-from sqlalchemy import select
+from sqlalchemy import Row, select
 
-from longtake.capabilities.generation.intervals import FAST_SECONDS, next_watched_poll
 from longtake.capabilities.generation.tables import IS_UNFINISHED, POLL, UNFINISHED, tasks
 from longtake.capabilities.generation.tasks import ENDED_SIGNAL
 from longtake.clock import Clock
 from longtake.db import Database, Transaction
 from longtake.engine.control import hurry
+from longtake.engine.events import Event
 from longtake.errors import LongtakeError
-
-if TYPE_CHECKING:
-    from longtake.engine.events import Event
-    from longtake.services.live.feed import Feed
+from longtake.services.live.feed import Feed
 
 log = structlog.get_logger(__name__)
 
 #: How long a task counts as watched after it was last looked at.
 INTEREST_SECONDS = 10.0
 ROUND_SECONDS = 0.5
+#: Seconds between polls of a watched task, by what it makes; after EARLY_SECONDS of watching, LATER_SECONDS.
+FAST_SECONDS = {"image": 2.0, "video": 5.0}
+EARLY_SECONDS = 120.0
+LATER_SECONDS = {"image": 10.0, "video": 15.0}
 #: Watched tasks of one user with an open stream. More follow when half of these have ended.
 MOST_OF_A_USER = 100
 #: Tasks in one statement, which may have 65,535 parameters and should not hold a lock for long.
@@ -55,7 +56,7 @@ class _Watched:
 class Watch:
     """The tasks that callers of this process watch or wait for."""
 
-    def __init__(self, database: Database, clock: Clock, feed: Feed | None = None) -> None:
+    def __init__(self, database: Database, clock: Clock, feed: Feed) -> None:
         self._database = database
         self._clock = clock
         self._watched: dict[str, _Watched] = {}
@@ -69,8 +70,7 @@ class Watch:
         self._ended_lately: set[str] = set()
         self._feed = feed
         self._stop_listening: Callable[[], None] | None = None
-        if feed is not None:
-            feed.on_presence(self._audience)
+        feed.on_presence(self._audience)
 
     def touch(self, task_id: str, type: str) -> None:  # noqa: A002 - the domain's word
         """Watch the task for as long as a look counts."""
@@ -101,7 +101,6 @@ class Watch:
                 del self._awaited[task_id]
 
     def running(self) -> AbstractAsyncContextManager[None]:
-        """Keep watching while the server runs."""
         return self._database.signals.heeded(ENDED_SIGNAL, self._wake, self._rounds())
 
     async def _rounds(self) -> None:
@@ -130,8 +129,6 @@ class Watch:
             await self._database.run(_hurry, page)
 
     def _audience(self, user_id: str, present: bool) -> None:  # noqa: FBT001 - as the feed tells it
-        if self._feed is None:
-            return
         if present:
             self._present[user_id] = set()
             self._newcomers.add(user_id)
@@ -154,26 +151,23 @@ class Watch:
         if event.type == "task.created":
             self._keep_watched(event.user_id, event.subject, event.data["type"])
         elif event.type in ENDED:
-            self._present[event.user_id].discard(event.subject)
+            watched = self._present[event.user_id]
+            watched.discard(event.subject)
             self._watched.pop(event.subject, None)
-            self._make_room(event.user_id)
+            # More tasks of a user who has too many to watch follow once half of the watched ones have ended.
+            if event.user_id in self._crowded and len(watched) <= MOST_OF_A_USER // 2:
+                self._crowded.discard(event.user_id)
+                self._newcomers.add(event.user_id)
             if self._newcomers:
                 self._ended_lately.add(event.subject)
-
-    def _make_room(self, user_id: str) -> None:
-        """Look for more tasks of a user who has too many to watch, once half of the watched ones have ended."""
-        if user_id in self._crowded and len(self._present[user_id]) <= MOST_OF_A_USER // 2:
-            self._crowded.discard(user_id)
-            self._newcomers.add(user_id)
 
     async def _meet_newcomers(self) -> None:
         """Watch the unfinished tasks of users whose first stream has just opened, or who have room for more."""
         newcomers = list(self._newcomers)
-        found = await self._database.read(_unfinished, newcomers)
-        for task_id, user_id, kind in found:
+        for row in await self._database.read(_unfinished, newcomers):
             # A user who left meanwhile watches nothing; a task that ended meanwhile may look unfinished here.
-            if user_id in self._newcomers and task_id not in self._ended_lately:
-                self._keep_watched(user_id, task_id, kind)
+            if row.user_id in self._newcomers and row.id not in self._ended_lately:
+                self._keep_watched(row.user_id, row.id, row.type)
         self._newcomers.difference_update(newcomers)
         self._ended_lately.clear()
 
@@ -194,7 +188,7 @@ class Watch:
                 del self._watched[task_id]
             elif one.next_at <= now:
                 due.append(task_id)
-                one.next_at = now + next_watched_poll(one.type, now - one.since)
+                one.next_at = now + (FAST_SECONDS if now - one.since < EARLY_SECONDS else LATER_SECONDS)[one.type]
         return due
 
 
@@ -207,14 +201,12 @@ def _ended(tx: Transaction, task_ids: Sequence[str]) -> list[str]:
     return list(found.scalars())
 
 
-def _unfinished(tx: Transaction, user_ids: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Return the newest unfinished tasks of each user, as (id, user id, type); one extra if there are more."""
-    columns = (tasks.c.id, tasks.c.user_id, tasks.c.type)
-    found: list[tuple[str, str, str]] = []
+def _unfinished(tx: Transaction, user_ids: Sequence[str]) -> list[Row[Any]]:
+    """Return the newest unfinished tasks of each user; one extra if there are more."""
+    found: list[Row[Any]] = []
     for user_id in user_ids:
-        mine = select(*columns).where(tasks.c.user_id == user_id, IS_UNFINISHED)
-        newest = mine.order_by(tasks.c.id.desc()).limit(MOST_OF_A_USER + 1)
-        found += [(str(row.id), row.user_id, row.type) for row in tx.execute(newest)]
+        mine = select(tasks.c.id, tasks.c.user_id, tasks.c.type).where(tasks.c.user_id == user_id, IS_UNFINISHED)
+        found += tx.execute(mine.order_by(tasks.c.id.desc()).limit(MOST_OF_A_USER + 1)).all()
     return found
 
 

@@ -5,7 +5,6 @@ from longtake.capabilities.scenes.models import SceneModels
 from longtake.capabilities.scenes.runs import remove_runs_of
 from longtake.capability import AccountRemover, Capability, Context, CreditHolder
 from longtake.services.models import OfferedModels
-from longtake.services.provider_calls import Breaker
 
 #: Images with the statuses of tasks.
 CREDIT_HOLDER = CreditHolder(
@@ -17,10 +16,8 @@ def capability(context: Context) -> Capability:
     """Return what scenes register."""
     models = SceneModels(context.get(OfferedModels), context.providers)
     lanes = models.lanes(context.settings.scenes_per_minute, context.settings.scenes_at_once)
-    breaker = context.get(Breaker)
-    maker = ImageMaker(context.database, context.providers, models, context.storage, breaker, context.clock)
     return Capability(
-        kinds=[maker.kind()],
+        kinds=[ImageMaker(context).kind()],
         lanes=list(lanes.values()),
         keyed_lanes={provider: [lane] for provider, lane in lanes.items()},
         routers="longtake.capabilities.scenes.routes:routers",

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import Row, select, update
 
 from longtake.adapters.decoder.errors import MediaRefused
 from longtake.adapters.providers.errors import ProviderRefused
 from longtake.adapters.providers.provider import Accepted, Delivered, GenerationRequest, Provider
-from longtake.adapters.storage import Storage
 from longtake.adapters.storage.errors import StorageUnavailable
-from longtake.capabilities.scenes.models import SceneModels, lane_name
+from longtake.capabilities.scenes.models import lane_name
 from longtake.capabilities.scenes.queue import MAX_ATTEMPTS
 from longtake.capabilities.scenes.runs import (
     EndedImage,
@@ -31,8 +29,8 @@ from longtake.capabilities.scenes.runs import (
     return_images,
 )
 from longtake.capabilities.scenes.tables import IMAGE, IS_LIVE, image_jobs, scene_runs
-from longtake.clock import Clock
-from longtake.db import Database, Transaction
+from longtake.capability import Context
+from longtake.db import Transaction
 from longtake.db.database import TRANSIENT
 from longtake.db.dialects import NOW
 from longtake.engine.engine import Engine
@@ -43,6 +41,7 @@ from longtake.engine.kinds import Exponential, JobKind, Settlement
 from longtake.engine.leases import fenced
 from longtake.engine.outcomes import Cancelled, Done, Fail, Outcome, Retry, Snooze, unspent
 from longtake.services.assets import NewAsset, keep_paid_bytes
+from longtake.services.models import OfferedModels
 from longtake.services.provider_calls import Breaker, Trouble, act_on_trouble, ask_provider
 
 #: A try that takes longer is stopped, and the image job goes back to the queue.
@@ -51,41 +50,15 @@ PROVIDER_SECONDS = 25.0
 BACK_OFF = Exponential(first=4.0, most=30.0)
 
 
-@dataclass(frozen=True, slots=True)
-class WantedImage:
-    """What to ask the provider, and for whom."""
-
-    user_id: str
-    number: int
-    prompt: str
-    model: str
-    parameters: dict[str, Any]
-    cancelled: bool
-
-
 class ImageMaker:
     """The job kind ``scenes.image``: asks providers for images and writes the outcomes."""
 
-    def __init__(
-        self,
-        database: Database,
-        providers: Mapping[str, Provider],
-        models: SceneModels,
-        storage: Storage,
-        breaker: Breaker,
-        clock: Clock,
-        provider_seconds: float = PROVIDER_SECONDS,
-    ) -> None:
-        self._database = database
-        self._providers = providers
-        self._models = models
-        self._storage = storage
-        self._breaker = breaker
-        self._clock = clock
-        self._provider_seconds = provider_seconds
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._models = context.get(OfferedModels).models
+        self._breaker = context.get(Breaker)
 
     def kind(self) -> JobKind:
-        """Return the job kind."""
         return JobKind(
             IMAGE,
             self.run,
@@ -98,23 +71,25 @@ class ImageMaker:
 
     async def run(self, job: Job) -> Outcome:
         """Make the image, unless it was cancelled."""
-        provider = self._providers.get(job.args["provider"])
+        provider = self._context.providers.get(job.args["provider"])
         if provider is None:
             return Fail("PROVIDER_GONE", f"The provider {job.args['provider']} is no longer configured.")
-        wanted = await self._database.read(find_image, str(job.key))
+        wanted = await self._context.database.read(find_image, str(job.key))
         if wanted is None:
             return Done()
-        if wanted.cancelled:
+        if wanted.cancelled_at is not None:
             # Its worker or server was killed between the two transactions of the cancel.
             return Cancelled("its run was cancelled")
-        request = self._models.request(wanted.model, wanted.prompt, wanted.parameters)
-        if request is None:
+        model = self._models.get(wanted.model)
+        if model is None:
             return Fail("MODEL_GONE", f"The model {wanted.model} is no longer offered.")
+        parameters = model.wire_parameters(wanted.parameters)
+        request = GenerationRequest(model=model.remote, prompt=wanted.prompt, parameters=parameters)
         writing: list[asyncio.Task[None]] = []
-        call, seconds = partial(self._call, job, provider, request, writing), self._provider_seconds
+        call = partial(self._call, job, provider, request, writing)
         try:
             try:
-                answer = await ask_provider(job, provider, call, seconds, breaker=self._breaker, counted=True)
+                answer = await ask_provider(job, provider, call, PROVIDER_SECONDS, breaker=self._breaker, counted=True)
             finally:
                 # Outside the provider's time: an answer that is there must not be lost to a slow database.
                 await asyncio.gather(*writing)
@@ -132,26 +107,26 @@ class ImageMaker:
         self, job: Job, provider: Provider, request: GenerationRequest, writing: list[asyncio.Task[None]]
     ) -> tuple[float, Accepted | Delivered]:
         """Ask the provider at once; that the try has begun is written meanwhile, so that no write delays the call."""
-        asked = self._clock.monotonic()
+        asked = self._context.clock.monotonic()
         writing.append(asyncio.create_task(self._write_processing(job)))
         return asked, await provider.submit(request)
 
     async def _write_processing(self, job: Job) -> None:
         # A database that is away does not stop the image; a lost lease does.
         with contextlib.suppress(*TRANSIENT):
-            await self._database.run(note_processing, job, str(job.key))
+            await self._context.database.run(note_processing, job, str(job.key))
 
-    async def _keep(self, job: Job, wanted: WantedImage, answer: Delivered, asked: float) -> Outcome:
+    async def _keep(self, job: Job, wanted: Row[Any], answer: Delivered, asked: float) -> Outcome:
         """Store the image before any row refers to it; the lease is part of its key."""
-        answered = self._clock.monotonic()
-        new = NewAsset(user_id=wanted.user_id, kind="image", role="scene", position=wanted.number)
+        answered = self._context.clock.monotonic()
+        new = NewAsset(user_id=wanted.user_id, kind="image", role="scene", position=wanted.position)
         try:
-            kept = await keep_paid_bytes(self._storage, new, answer.files[0].body, job.lease_token)
+            kept = await keep_paid_bytes(self._context.storage, new, answer.files[0].body, job.lease_token)
         except MediaRefused as error:
             return Fail(error.code, error.message)
         except StorageUnavailable as error:
             return Retry(error.code, error.message)
-        now = self._clock.monotonic()
+        now = self._context.clock.monotonic()
         times = {"provider_ms": answered - asked, "storage_ms": now - answered, "total_ms": now - asked}
         return Done(data=FinishedImage(kept, {name: round(seconds * 1000) for name, seconds in times.items()}))
 
@@ -175,28 +150,24 @@ class ImageMaker:
                 case Cancelled():
                     ended[image_id] = EndedImage("cancelled", "CANCELLED", image_message("CANCELLED"))
                 case Retry(code=code):
-                    returned[image_id] = ReturnedImage(one.job.attempt, code, image_message(code))
+                    returned[image_id] = ReturnedImage(one.job.attempt, code)
                 case Snooze(code=code):
-                    message = None if code is None else image_message(code)
-                    returned[image_id] = ReturnedImage(unspent(one.job), code, message)
+                    returned[image_id] = ReturnedImage(unspent(one.job), code)
                     if isinstance(outcome.data, Trouble):
                         troubles[one.job.args["provider"], outcome.data.code] = outcome.data
         return_images(tx, returned)
         end_images(tx, made=made, ended=ended)
         for (name, _code), trouble in sorted(troubles.items(), key=lambda item: item[0]):
-            provider = self._providers[name]
+            provider = self._context.providers[name]
             act_on_trouble(tx, provider, trouble, also=[lane_name(provider.account)])
 
 
-def find_image(tx: Transaction, image_id: str) -> WantedImage | None:
-    """Return what to ask for; None when the image job is no longer live."""
+def find_image(tx: Transaction, image_id: str) -> Row[Any] | None:
+    """Return what to ask for, and for whom; None when the image job is no longer live."""
     columns = (image_jobs.c.user_id, image_jobs.c.position, image_jobs.c.prompt)
-    of_run = (scene_runs.c.model, scene_runs.c.parameters, scene_runs.c.cancelled_at.is_not(None).label("cancelled"))
+    of_run = (scene_runs.c.model, scene_runs.c.parameters, scene_runs.c.cancelled_at)
     found = select(*columns, *of_run).join(scene_runs, scene_runs.c.id == image_jobs.c.run_id)
-    row = tx.execute(found.where(image_jobs.c.id == image_id, IS_LIVE)).first()
-    if row is None:
-        return None
-    return WantedImage(row.user_id, row.position, row.prompt, row.model, row.parameters, cancelled=row.cancelled)
+    return tx.execute(found.where(image_jobs.c.id == image_id, IS_LIVE)).first()
 
 
 def note_processing(tx: Transaction, job: Job, image_id: str) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
-from longtake.adapters.providers.provider import GenerationRequest, Provider
+from longtake.adapters.providers.provider import Provider
 from longtake.capabilities.scenes.errors import ModelNotForScenes
 from longtake.engine.lanes import Lane
-from longtake.services.models import Model, OfferedModels, check_parameters, check_prompt
+from longtake.services.models import Model, OfferedModels
 from longtake.services.models.errors import UnknownModel
 
 MINUTE = 60.0
@@ -20,21 +18,6 @@ SPACED_MOST = 60
 ON_THE_WAY_SECONDS = 0.15
 
 
-@dataclass(frozen=True, slots=True)
-class SceneModel:
-    """A model for scenes: its provider answers at once, and a request may be repeated."""
-
-    name: str
-    provider: str
-    account: str
-    price: int
-
-    @property
-    def lane(self) -> str:
-        """The lane of its images."""
-        return lane_name(self.account)
-
-
 class SceneModels:
     """The image models whose provider answers at once and accepts a repeated request, in the order of the offer."""
 
@@ -42,11 +25,8 @@ class SceneModels:
         self._offer = offer
         self._providers = providers
 
-    def find(self, name: str | None) -> SceneModel:
-        """Return the model; without a name the first one.
-
-        Raises UnknownModel, ModelNotForScenes or ProviderNotConfigured.
-        """
+    def find(self, name: str | None) -> Model:
+        """Return the model, without a name the first; raises what is wrong with a name that does not fit."""
         fitting = [one.name for one in self._offer.models.values() if self._fits(one)]
         if name is None:
             if not fitting:
@@ -57,23 +37,10 @@ class SceneModels:
             raise ModelNotForScenes(
                 f"The model {name} cannot be used for scenes.", hint=f"Use {' or '.join(fitting)}.", models=fitting
             )
-        model = self._offer.find(name, "image")
-        return SceneModel(model.name, model.provider, self._providers[model.provider].account, model.credits)
+        return self._offer.find(name, "image")
 
-    def check_parameters(self, name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters with all defaults. Raises an error that names the wrong one."""
-        return check_parameters(self._offer.models[name], parameters)
-
-    def check_prompt(self, name: str, prompt: str) -> str:
-        """Return the prompt as it is kept. Raises InvalidPrompt."""
-        return check_prompt(self._offer.models[name], prompt)
-
-    def request(self, name: str, prompt: str, parameters: Mapping[str, Any]) -> GenerationRequest | None:
-        """Return the request for the provider; None when the model is no longer offered."""
-        model = self._offer.models.get(name)
-        if model is None:
-            return None
-        return GenerationRequest(model=model.remote, prompt=prompt, parameters=model.wire_parameters(parameters))
+    def lane_of(self, model: Model) -> str:
+        return lane_name(self._providers[model.provider].account)
 
     def lanes(self, per_minute: int, at_once: int) -> dict[str, Lane]:
         """Return the lanes of scene images by provider; providers of one account share a lane."""

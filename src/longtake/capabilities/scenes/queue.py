@@ -10,10 +10,8 @@ from datetime import datetime, timedelta
 from sqlalchemy import func, insert, select, update
 
 from longtake.adapters.providers.errors import ProviderBusy
-from longtake.capabilities.scenes.models import SceneModel
-from longtake.capabilities.scenes.queries import Run, Scene, get_run, lock_run
 from longtake.capabilities.scenes.runs import LANE_PAUSED
-from longtake.capabilities.scenes.tables import IMAGE, image_jobs, scenes
+from longtake.capabilities.scenes.tables import IMAGE, Run, Scene, get_run, image_jobs, scenes
 from longtake.clock import new_id
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, seconds_between
@@ -24,6 +22,7 @@ from longtake.engine.lane_store import LaneView, lane_view
 from longtake.engine.tables import jobs
 from longtake.errors import NotFound, StateConflict
 from longtake.services.credits import hold
+from longtake.services.models import Model
 
 MAX_ATTEMPTS = 3
 
@@ -32,19 +31,11 @@ MAX_ATTEMPTS = 3
 class ImageOrder:
     """What all images queued by one request share."""
 
-    model: SceneModel
+    model: Model
+    lane: str
     #: The most live image jobs of one user.
     most: int
     request_id: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class AdvanceResult:
-    """What an advance did, and the run after it."""
-
-    action: str
-    queued: int
-    run: Run
 
 
 def advance_run(
@@ -54,27 +45,28 @@ def advance_run(
     run_id: str,
     order: ImageOrder,
     failed: bool,  # noqa: FBT001 - called through Database.run, which passes positions only
-) -> AdvanceResult:
+) -> tuple[str, int, Run]:
     """Queue scenes without an image or a live image job; those that failed only with ``failed``.
 
-    Advancing again changes nothing: the run is locked, so the second of two requests finds what the first queued.
+    Returns what was done, how many scenes were queued, and the run after it. Advancing again changes nothing: the run
+    is locked, so the second of two requests finds what the first queued.
     """
-    run = lock_run(tx, user_id, run_id)
+    run = get_run(tx, user_id, run_id, lock=True)
     _require_not_cancelled(run)
     wanted = [one for one in run.scenes if one.image is None and (one.job is None or (failed and not one.job.live))]
     if wanted:
         queue_scenes(tx, engine, run, wanted, order)
-        return AdvanceResult("images_queued", len(wanted), get_run(tx, user_id, run_id))
+        return "images_queued", len(wanted), get_run(tx, user_id, run_id)
     if run.live:
-        return AdvanceResult("images_in_progress", 0, run)
-    return AdvanceResult("run_completed" if run.status == "completed" else "nothing_to_queue", 0, run)
+        return "images_in_progress", 0, run
+    return "run_completed" if run.status == "completed" else "nothing_to_queue", 0, run
 
 
 def regenerate_scene(
     tx: Transaction, engine: Engine, user_id: str, run_id: str, number: int, prompt: str | None, order: ImageOrder
 ) -> Run:
     """Queue a scene again, with a new prompt if one is given; its image stays until the new one is finished."""
-    run = lock_run(tx, user_id, run_id)
+    run = get_run(tx, user_id, run_id, lock=True)
     _require_not_cancelled(run)
     scene = next((one for one in run.scenes if one.number == number), None)
     if scene is None:
@@ -93,7 +85,7 @@ def regenerate_scene(
 def queue_scenes(tx: Transaction, engine: Engine, run: Run, wanted: Sequence[Scene], order: ImageOrder) -> None:
     """Queue these scenes' images; all are refused when the credits do not suffice for all."""
     ids = [new_id() for _ in wanted]
-    given = {"run_id": run.id, "user_id": run.user_id, "price": order.model.price, "request_id": order.request_id}
+    given = {"run_id": run.id, "user_id": run.user_id, "price": order.model.credits, "request_id": order.request_id}
     rows = [
         {"id": one, "position": scene.number, "prompt": scene.prompt} for one, scene in zip(ids, wanted, strict=True)
     ]
@@ -106,7 +98,7 @@ def queue_scenes(tx: Transaction, engine: Engine, run: Run, wanted: Sequence[Sce
                 IMAGE,
                 {"provider": order.model.provider},
                 key=one,
-                lane=order.model.lane,
+                lane=order.lane,
                 subject=run.id,
                 request_id=order.request_id,
             )
@@ -116,7 +108,7 @@ def queue_scenes(tx: Transaction, engine: Engine, run: Run, wanted: Sequence[Sce
     data = {"status": "generating", "scenes": [scene.number for scene in wanted]}
     append_event(tx, "run.queued", subject=run.id, user_id=run.user_id, data=data)
     # Late: the user's balance is locked from here to the commit.
-    amounts = dict.fromkeys(ids, order.model.price)
+    amounts = dict.fromkeys(ids, order.model.credits)
     hold(tx, user_id=run.user_id, amounts=amounts, request_id=order.request_id, most=order.most)
 
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import Annotated, Any
 from uuid import UUID
 
-import orjson
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
-from pydantic import BaseModel
 
-from longtake.capabilities.scenes.runs import check_run
+from longtake.capabilities.scenes.runs import check_run, delete_run
 from longtake.capabilities.scenes.schemas import AdvanceAnswer, AdvanceBody, RegenerateBody, RunAnswer, RunBody, RunPage
 from longtake.capabilities.scenes.service import Scenes
 from longtake.capability import Context
 from longtake.engine.engine import Engine
 from longtake.http.idempotency import keyed
-from longtake.http.problem_schema import BODY, CALLER, problems
-from longtake.http.strict_json import StrictRoute
-from longtake.logs import log_context
+from longtake.http.problem_schema import BODY, CALLER, answers, problems
+from longtake.http.strict_json import StrictRoute, json_response
+from longtake.logs import request_id
 from longtake.services.accounts.current_caller import GENERATE, READ, Caller, current_caller
 
 PAGE_LIMIT = 200
@@ -43,17 +41,13 @@ IdempotencyKey = Annotated[
 
 def routers(context: Context, engine: Engine) -> list[APIRouter]:
     """Return the routes of this process."""
-    return [build_routes(Scenes.of(context, engine))]
-
-
-def build_routes(scenes: Scenes) -> APIRouter:
-    """Return all routes of scenes."""
+    scenes = Scenes(context, engine)
     router = APIRouter(prefix="/v1", tags=["runs"], route_class=StrictRoute)
     _add_creation(router, scenes)
     _add_queue(router, scenes)
     _add_reads(router, scenes)
     _add_endings(router, scenes)
-    return router
+    return [router]
 
 
 def _add_creation(router: APIRouter, scenes: Scenes) -> None:
@@ -72,28 +66,25 @@ def _add_creation(router: APIRouter, scenes: Scenes) -> None:
             model=body.model,
             parameters=body.parameters,
             prompts=[one.prompt for one in body.scenes],
-            request_id=_request_id(),
+            request_id=request_id(),
         )
         wanted = keyed(caller.user_id, "runs", idempotency_key, body.model_dump(mode="json"))
         answer = await scenes.create(new, wanted, advance=body.advance)
-        headers = {"Location": f"/v1/runs/{answer.body['id']}"}
-        if answer.replayed:
-            headers["Idempotent-Replayed"] = "true"
-        return _json(answer.body, answer.status, headers)
+        return json_response(answer.body, answer.status, answer.headers(f"/v1/runs/{answer.body['id']}"))
 
 
 def _add_queue(router: APIRouter, scenes: Scenes) -> None:
     changed = (*BODY, *_QUEUED, "NOT_FOUND", "STATE_CONFLICT")
 
-    @router.post("/runs/{run_id}/advance", responses=_answers(AdvanceAnswer, *changed), summary="Queue a run's images")
+    @router.post("/runs/{run_id}/advance", responses=answers(AdvanceAnswer, *changed), summary="Queue a run's images")
     async def advance(run_id: UUID, caller: CurrentCaller, body: AdvanceBody = PLAIN_ADVANCE) -> Response:
         """Queue scenes without an image that are not queued yet, and answer at once. Scope `generate`."""
         caller.require(GENERATE)
-        return _json(await scenes.advance(caller.user_id, str(run_id), _request_id(), failed=body.failed))
+        return json_response(await scenes.advance(caller.user_id, str(run_id), request_id(), failed=body.failed))
 
     @router.post(
         "/runs/{run_id}/scenes/{number}/regenerate",
-        responses=_answers(RunAnswer, *changed, "PROMPT_INVALID"),
+        responses=answers(RunAnswer, *changed, "PROMPT_INVALID"),
         summary="Generate a scene again",
     )
     async def regenerate(
@@ -104,11 +95,11 @@ def _add_queue(router: APIRouter, scenes: Scenes) -> None:
     ) -> Response:
         """Queue one scene again; its image stays until the new one is finished. Scope `generate`."""
         caller.require(GENERATE)
-        return _json(await scenes.regenerate(caller.user_id, str(run_id), number, body.prompt, _request_id()))
+        return json_response(await scenes.regenerate(caller.user_id, str(run_id), number, body.prompt, request_id()))
 
 
 def _add_reads(router: APIRouter, scenes: Scenes) -> None:
-    @router.get("/runs", responses=_answers(RunPage, "REQUEST_INVALID"), summary="My runs")
+    @router.get("/runs", responses=answers(RunPage, "REQUEST_INVALID"), summary="My runs")
     async def list_of(
         caller: CurrentCaller,
         before: Annotated[UUID | None, Query(description="The `next` of the previous page.")] = None,
@@ -117,25 +108,25 @@ def _add_reads(router: APIRouter, scenes: Scenes) -> None:
         """Newest first, page by page, without their scenes. Scope `read`."""
         caller.require(READ)
         # One more than is shown tells whether there is a next page.
-        found = await scenes.page(caller.user_id, None if before is None else str(before), limit + 1)
+        found = await scenes.page(caller.user_id, str(before) if before else None, limit + 1)
         shown = found[:limit]
-        return _json({"runs": shown, "next": shown[-1]["id"] if len(found) > limit else None})
+        return json_response({"runs": shown, "next": shown[-1]["id"] if len(found) > limit else None})
 
-    @router.get("/runs/{run_id}", responses=_answers(RunAnswer, "NOT_FOUND", "REQUEST_INVALID"), summary="One run")
+    @router.get("/runs/{run_id}", responses=answers(RunAnswer, "NOT_FOUND", "REQUEST_INVALID"), summary="One run")
     async def one(run_id: UUID, caller: CurrentCaller) -> Response:
         """The run with the present state of its scenes. Scope `read`."""
         caller.require(READ)
-        return _json(await scenes.show(caller.user_id, str(run_id)))
+        return json_response(await scenes.show(caller.user_id, str(run_id)))
 
 
 def _add_endings(router: APIRouter, scenes: Scenes) -> None:
     @router.post(
-        "/runs/{run_id}/cancel", responses=_answers(RunAnswer, "NOT_FOUND", "REQUEST_INVALID"), summary="Cancel a run"
+        "/runs/{run_id}/cancel", responses=answers(RunAnswer, "NOT_FOUND", "REQUEST_INVALID"), summary="Cancel a run"
     )
     async def cancel(run_id: UUID, caller: CurrentCaller) -> Response:
         """Stop unfinished images and release their credits; finished images stay. Scope `generate`."""
         caller.require(GENERATE)
-        return _json(await scenes.cancel(caller.user_id, str(run_id)))
+        return json_response(await scenes.cancel(caller.user_id, str(run_id)))
 
     refusals = problems(*CALLER, "NOT_FOUND", "REQUEST_INVALID", "STATE_CONFLICT")
 
@@ -143,16 +134,4 @@ def _add_endings(router: APIRouter, scenes: Scenes) -> None:
     async def delete(run_id: UUID, caller: CurrentCaller) -> None:
         """Delete a run without unfinished images, with its images and their files. Scope `generate`."""
         caller.require(GENERATE)
-        await scenes.delete(caller.user_id, str(run_id))
-
-
-def _request_id() -> str:
-    return str(log_context.get().get("request_id", ""))
-
-
-def _answers(model: type[BaseModel], *codes: str) -> dict[int | str, dict[str, Any]]:
-    return {200: {"model": model}} | problems(*CALLER, *codes)
-
-
-def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(orjson.dumps(content), status, headers, media_type="application/json")
+        await scenes.database.run(delete_run, scenes.engine, caller.user_id, str(run_id))

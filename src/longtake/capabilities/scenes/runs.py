@@ -10,9 +10,20 @@ from typing import Any
 from sqlalchemy import Text, cast, delete, exists, insert, select, update
 
 from longtake.capabilities.scenes.errors import InvalidSceneCount
-from longtake.capabilities.scenes.models import SceneModel, SceneModels
-from longtake.capabilities.scenes.queries import ImageJob, Run, get_run, job_from, lock_run, lock_runs
-from longtake.capabilities.scenes.tables import IMAGE, IS_LIVE, LIVE, image_jobs, scene_runs, scenes
+from longtake.capabilities.scenes.models import SceneModels
+from longtake.capabilities.scenes.tables import (
+    IMAGE,
+    IS_LIVE,
+    LIVE,
+    ImageJob,
+    Run,
+    get_run,
+    image_jobs,
+    job_from,
+    lock_runs,
+    scene_runs,
+    scenes,
+)
 from longtake.clock import iso_timestamp, new_id
 from longtake.db import Transaction
 from longtake.db.dialects import NOW
@@ -24,6 +35,7 @@ from longtake.errors import StateConflict
 from longtake.services.assets import NewAsset, register_assets
 from longtake.services.assets.store import remove_assets
 from longtake.services.credits import end_holds
+from longtake.services.models import Model, check_parameters, check_prompt
 from longtake.services.models.errors import InvalidPrompt
 from longtake.services.provider_calls import trouble_words
 from longtake.validation import check_plain_text
@@ -38,7 +50,7 @@ class NewRun:
 
     user_id: str
     title: str | None
-    model: SceneModel
+    model: Model
     parameters: dict[str, Any]
     prompts: Sequence[str]
     request_id: str | None
@@ -62,15 +74,15 @@ def check_run(
     if title is not None:
         title = check_plain_text("title", title.strip(), most=TITLE_LIMIT) or None
     found = models.find(model)
-    checked = models.check_parameters(found.name, parameters)
-    kept = [check_scene_prompt(models, found.name, number, one) for number, one in enumerate(prompts, start=1)]
+    checked = check_parameters(found, parameters)
+    kept = [check_scene_prompt(found, number, one) for number, one in enumerate(prompts, start=1)]
     return NewRun(user_id, title, found, checked, kept, request_id, new_id())
 
 
-def check_scene_prompt(models: SceneModels, model: str, number: int, prompt: str) -> str:
+def check_scene_prompt(model: Model, number: int, prompt: str) -> str:
     """Return a scene's prompt as it is kept. The error names the scene's number."""
     try:
-        return models.check_prompt(model, prompt)
+        return check_prompt(model, prompt)
     except InvalidPrompt as error:
         raise InvalidPrompt(f"Scene {number}: {error.message}", error.hint, **error.facts, scene=number) from None
 
@@ -107,7 +119,7 @@ def cancel_run(tx: Transaction, user_id: str, run_id: str) -> Run:
     get_run(tx, user_id, run_id)
     # Engine jobs before the run, as in the order of all locks.
     cancel_of_subjects(tx, [run_id], [IMAGE], "its run was cancelled")
-    run = lock_run(tx, user_id, run_id)
+    run = get_run(tx, user_id, run_id, lock=True)
     _end_without_job(tx, run_id)
     if run.cancelled_at is None:
         tx.execute(update(scene_runs).where(scene_runs.c.id == run_id).values(cancelled_at=NOW))
@@ -124,7 +136,7 @@ def _end_without_job(tx: Transaction, run_id: str) -> None:
 
 def delete_run(tx: Transaction, engine: Engine, user_id: str, run_id: str) -> None:
     """Delete a run without live image jobs, with its scenes and all its images. A job removes the files."""
-    run = lock_run(tx, user_id, run_id)
+    run = get_run(tx, user_id, run_id, lock=True)
     if run.live:
         message = f"The run {run_id} is generating, and can be deleted only when that has ended."
         raise StateConflict(message, hint="Cancel it first.", run_status=run.status)
@@ -146,9 +158,12 @@ def remove_runs_of(tx: Transaction, engine: Engine, user_id: str, before: dateti
 
 
 ERROR_LIMIT = 500
+#: The code for a lane that an operator paused, whatever reason they gave.
+LANE_PAUSED = "LANE_PAUSED"
 #: What users read about an image that was not made: never an address of a provider, a host or a path.
 MESSAGES = {
     "CANCELLED": "It was cancelled.",
+    LANE_PAUSED: "An operator has paused it.",
     "CRASHED": "The process that made it stopped before it was done.",
     "MODEL_GONE": "The model is no longer offered.",
     "NO_RESULT": "The provider answered without an image.",
@@ -160,8 +175,6 @@ MESSAGES = {
     "TIME_LIMIT": "It took too long.",
 }
 OTHER_MESSAGE = "Something went wrong on our side."
-#: The code for a lane that an operator paused, whatever reason they gave.
-LANE_PAUSED = "LANE_PAUSED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +200,6 @@ class ReturnedImage:
 
     attempt: int
     code: str | None
-    message: str | None
 
 
 def end_images(
@@ -198,11 +210,14 @@ def end_images(
     tell_runs: bool = True,
 ) -> list[ImageJob]:
     """Complete, fail or cancel image jobs, with credits and events; return those that were live."""
-    made, values = made or {}, {image_id: _without_image(one) for image_id, one in (ended or {}).items()}
-    values |= {image_id: _with_image(one) for image_id, one in made.items()}
-    over = [
-        job for image_id in sorted(values) for job in _change(tx, image_id, values[image_id] | {"completed_at": NOW})
-    ]
+    made, values, over = made or {}, dict[str, dict[str, Any]](), list[ImageJob]()
+    for image_id, lost in (ended or {}).items():
+        values[image_id] = {"status": lost.status, "error_code": lost.code, "error": lost.message[:ERROR_LIMIT]}
+    for image_id, done in made.items():
+        values[image_id] = {"status": "completed", "asset_id": done.asset.id, **done.times}
+        values[image_id] |= {"error_code": None, "error": None}
+    for image_id in sorted(values):
+        over += _change(tx, image_id, values[image_id] | {"retry_at": None, "completed_at": NOW})
     if not over:
         return []
     runs = lock_runs(tx, {job.run_id for job in over}) if tell_runs else []
@@ -229,21 +244,12 @@ def return_images(tx: Transaction, returned: Mapping[str, ReturnedImage]) -> Non
         one = returned[image_id]
         change: dict[str, Any] = {"status": "queued", "attempt": one.attempt}
         if one.code is not None:
-            change |= {"error_code": one.code, "error": one.message, "retry_at": retry_at.get(image_id)}
+            change |= {"error_code": one.code, "error": image_message(one.code), "retry_at": retry_at.get(image_id)}
         for job in _change(tx, image_id, change):
             if one.code is not None:
                 again = {"max_attempts": job.max_attempts, "retry_at": iso_timestamp(job.retry_at)}
                 events.append(("scene.retrying", job.run_id, job.user_id, _about(job, "queued") | again))
     append_events(tx, events)
-
-
-def _with_image(one: FinishedImage) -> dict[str, Any]:
-    found = {"status": "completed", "asset_id": one.asset.id, **one.times}
-    return found | {"error_code": None, "error": None, "retry_at": None}
-
-
-def _without_image(one: EndedImage) -> dict[str, Any]:
-    return {"status": one.status, "error_code": one.code, "error": one.message[:ERROR_LIMIT], "retry_at": None}
 
 
 def _change(tx: Transaction, image_id: str, values: Mapping[str, Any]) -> list[ImageJob]:
@@ -281,6 +287,4 @@ def _counts(run: Run) -> dict[str, int]:
 
 def image_message(code: str) -> str:
     """Return the sentence for an error code."""
-    if code == LANE_PAUSED:
-        return "An operator has paused it."
     return MESSAGES.get(code) or (trouble_words(code) if code.startswith("PROVIDER_") else OTHER_MESSAGE)

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from longtake.capabilities.scenes.queries import Run, Scene
 from longtake.capabilities.scenes.queue import NOTHING, HeldBack, RunOutlook
 from longtake.capabilities.scenes.runs import image_message
+from longtake.capabilities.scenes.tables import Run, Scene
 from longtake.clock import iso_timestamp
 from longtake.services.assets import Addresses, Asset
 

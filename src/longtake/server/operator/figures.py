@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from longtake.capabilities.generation.health import generation_figures
-from longtake.capabilities.scenes.queries import scene_figures
+from longtake.capabilities.scenes.tables import scene_figures
 from longtake.db import Transaction
 from longtake.engine.engine import Engine
 

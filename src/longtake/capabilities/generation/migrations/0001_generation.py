@@ -1,7 +1,5 @@
 """Generation: tasks, and what providers were asked and answered."""
 
-from typing import Any
-
 from alembic import op
 from sqlalchemy import (
     BigInteger,
@@ -45,8 +43,38 @@ def _tasks() -> None:
     op.create_table(
         "tasks",
         Column("id", Identifier, primary_key=True, server_default=uuid_default()),
-        *_request_columns(),
-        *_progress_columns(),
+        # What was asked for.
+        Column("user_id", Text, nullable=False),
+        Column("conversation_id", Identifier),
+        Column("type", Text, nullable=False),
+        Column("model", Text, nullable=False),
+        Column("provider", Text, nullable=False),
+        Column("prompt", Text, nullable=False),
+        Column("parameters", Json, nullable=False),
+        Column("references", Json, nullable=False, server_default="[]"),
+        Column("price", BigInteger, nullable=False),
+        Column("credits_held", BigInteger, nullable=False),
+        Column("credits_refunded", BigInteger, nullable=False, server_default="0"),
+        Column("placeholder_message_id", Identifier),
+        Column("completed_message_id", Identifier),
+        Column("retry_of", Identifier),
+        Column("request_id", Text),
+        # What the provider's callback brings back; makes it findable when its own id was lost.
+        Column("reference", Text, nullable=False, unique=True),
+        Column("created_at", Instant, nullable=False, server_default=now_default()),
+        # How far it is.
+        Column("status", Text, nullable=False, server_default="pending"),
+        Column("needs_review", Boolean, nullable=False, server_default=false()),
+        Column("provider_task_id", Text),
+        Column("progress", Double),
+        Column("trouble", Json),
+        Column("fail_code", Text),
+        Column("error", Text),
+        Column("poll_count", Integer, nullable=False, server_default="0"),
+        Column("last_polled_at", Instant),
+        Column("started_at", Instant),
+        Column("deadline_at", Instant, nullable=False),
+        Column("ended_at", Instant),
         CheckConstraint("type IN ('image', 'video')", name="tasks_type"),
         CheckConstraint("status IN ('pending', 'running', 'completed', 'failed', 'cancelled')", name="tasks_status"),
         CheckConstraint("(status IN ('pending', 'running')) = (ended_at IS NULL)", name="tasks_ended"),
@@ -73,48 +101,6 @@ def _tasks() -> None:
         "provider_task_id IS NOT NULL",
         unique=True,
     )
-
-
-def _request_columns() -> list[Column[Any]]:
-    """Return what was asked for."""
-    return [
-        Column("user_id", Text, nullable=False),
-        Column("conversation_id", Identifier),
-        Column("type", Text, nullable=False),
-        Column("model", Text, nullable=False),
-        Column("provider", Text, nullable=False),
-        Column("prompt", Text, nullable=False),
-        Column("parameters", Json, nullable=False),
-        Column("references", Json, nullable=False, server_default="[]"),
-        Column("price", BigInteger, nullable=False),
-        Column("credits_held", BigInteger, nullable=False),
-        Column("credits_refunded", BigInteger, nullable=False, server_default="0"),
-        Column("placeholder_message_id", Identifier),
-        Column("completed_message_id", Identifier),
-        Column("retry_of", Identifier),
-        Column("request_id", Text),
-        # What the provider's callback brings back; makes it findable when its own id was lost.
-        Column("reference", Text, nullable=False, unique=True),
-        Column("created_at", Instant, nullable=False, server_default=now_default()),
-    ]
-
-
-def _progress_columns() -> list[Column[Any]]:
-    """Return how far it is."""
-    return [
-        Column("status", Text, nullable=False, server_default="pending"),
-        Column("needs_review", Boolean, nullable=False, server_default=false()),
-        Column("provider_task_id", Text),
-        Column("progress", Double),
-        Column("trouble", Json),
-        Column("fail_code", Text),
-        Column("error", Text),
-        Column("poll_count", Integer, nullable=False, server_default="0"),
-        Column("last_polled_at", Instant),
-        Column("started_at", Instant),
-        Column("deadline_at", Instant, nullable=False),
-        Column("ended_at", Instant),
-    ]
 
 
 def _submissions() -> None:

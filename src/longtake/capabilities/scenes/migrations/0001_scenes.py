@@ -1,7 +1,5 @@
 """Scenes: runs of a few images each, the jobs that make them, and views of how those fare."""
 
-from typing import Any
-
 from alembic import op
 from sqlalchemy import (
     BigInteger,
@@ -65,24 +63,6 @@ def _runs() -> None:
 def _image_jobs() -> None:
     op.create_table(
         "image_jobs",
-        *_job_columns(),
-        ForeignKeyConstraint(["run_id", "position"], ["scenes.run_id", "scenes.position"], ondelete="CASCADE"),
-        CheckConstraint(
-            "status IN ('queued', 'processing', 'completed', 'failed', 'cancelled')", name="image_jobs_status"
-        ),
-        CheckConstraint(f"({LIVE}) = (completed_at IS NULL)", name="image_jobs_ended"),
-        CheckConstraint("status <> 'completed' OR asset_id IS NOT NULL", name="image_jobs_asset"),
-    )
-    # One live job for each scene, however many ask at once.
-    partial_index("image_jobs_live", "image_jobs", ["run_id", "position"], LIVE, unique=True)
-    partial_index("image_jobs_of_user", "image_jobs", ["user_id"], LIVE)
-    op.create_index("image_jobs_scene", "image_jobs", ["run_id", "position", "id"])
-    op.create_index("image_jobs_queue", "image_jobs", ["status", "queued_at"])
-    partial_index("image_jobs_done", "image_jobs", ["completed_at"], "completed_at IS NOT NULL")
-
-
-def _job_columns() -> list[Column[Any]]:
-    return [
         Column("id", Identifier, primary_key=True, server_default=uuid_default()),
         Column("run_id", Identifier, nullable=False),
         Column("position", SmallInteger, nullable=False),
@@ -106,7 +86,19 @@ def _job_columns() -> list[Column[Any]]:
         Column("storage_ms", BigInteger),
         Column("total_ms", BigInteger),
         Column("request_id", Text),
-    ]
+        ForeignKeyConstraint(["run_id", "position"], ["scenes.run_id", "scenes.position"], ondelete="CASCADE"),
+        CheckConstraint(
+            "status IN ('queued', 'processing', 'completed', 'failed', 'cancelled')", name="image_jobs_status"
+        ),
+        CheckConstraint(f"({LIVE}) = (completed_at IS NULL)", name="image_jobs_ended"),
+        CheckConstraint("status <> 'completed' OR asset_id IS NOT NULL", name="image_jobs_asset"),
+    )
+    # One live job for each scene, however many ask at once.
+    partial_index("image_jobs_live", "image_jobs", ["run_id", "position"], LIVE, unique=True)
+    partial_index("image_jobs_of_user", "image_jobs", ["user_id"], LIVE)
+    op.create_index("image_jobs_scene", "image_jobs", ["run_id", "position", "id"])
+    op.create_index("image_jobs_queue", "image_jobs", ["status", "queued_at"])
+    partial_index("image_jobs_done", "image_jobs", ["completed_at"], "completed_at IS NOT NULL")
 
 
 def _queue() -> str:
