@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from longtake.adapters.decoder.errors import MediaRefused
-from longtake.capabilities.media.store import check_reference
+from longtake.capabilities.media.imports import check_reference
 from longtake.services.assets import NewAsset, keep_bytes, reference_for_provider
 from longtake.services.assets.errors import AssetGone
 from tests.assets.service import REFERENCE_BYTES, Service, token

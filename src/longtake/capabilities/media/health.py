@@ -12,7 +12,7 @@ from sqlalchemy import Column, Integer, MetaData, Row, Table, Text, cast, exists
 from sqlalchemy.types import Float
 
 from longtake.capabilities.media.mirror_retry import IMPORT, import_wait, needs_alert
-from longtake.capabilities.media.mirror_store import alert_not_saved, announce_given_up, note_failure
+from longtake.capabilities.media.store import alert_not_saved, announce, note_failure
 from longtake.clock import iso_timestamp
 from longtake.db.dialects import NOW, Identifier, Instant, later
 from longtake.engine.jobs import JobRequest, Priority
@@ -216,7 +216,7 @@ def _fail(tx: Transaction, engine: Engine, row: Row[Any]) -> None:
     if needs_alert(row.role, failures):
         alert_not_saved(tx, row.id, error)
     if wait is None:
-        announce_given_up(tx, asset_from(row), "failed")
+        announce(tx, asset_from(row), "failed")
     else:
         engine.enqueue_many(tx, [_request(MIRROR, row, failures if is_import else 0, wait)])
 
