@@ -17,8 +17,8 @@ from longtake.capabilities.catalogue.context import CALL_SECONDS, CatalogueConte
 from longtake.capabilities.catalogue.errors import PosterPathInvalid
 from longtake.capabilities.catalogue.new_titles import FIRST_YEAR, LAST_YEAR, NAME_LIMIT, NewTitle
 from longtake.capabilities.catalogue.poster_fetcher import is_local
+from longtake.capabilities.catalogue.store import clear_error, record_error
 from longtake.capabilities.catalogue.tables import CALENDAR, SUBJECT, titles
-from longtake.capabilities.catalogue.title_errors import clear_error, record_error
 from longtake.capabilities.catalogue.titles import WrittenTitle, request_sync, write_titles
 from longtake.db import Transaction
 from longtake.engine.engine import Engine

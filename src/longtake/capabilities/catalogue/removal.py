@@ -8,8 +8,8 @@ from sqlalchemy import ColumnElement, delete, or_, select
 
 from longtake.adapters.storage.errors import StorageError
 from longtake.adapters.storage.keys import poster_key
-from longtake.capabilities.catalogue.poster_store import files_of, lock_posters
 from longtake.capabilities.catalogue.queries import no_title
+from longtake.capabilities.catalogue.store import files_of, lock_posters
 from longtake.capabilities.catalogue.tables import POSTER, REMOVE, SEARCH, SUBJECT, posters, titles
 from longtake.engine.control import cancel_of_subjects
 from longtake.engine.jobs import Job, Priority
@@ -72,7 +72,6 @@ class PosterRemoval:
         self._storage = storage
 
     def kind(self) -> JobKind:
-        """Return the job kind."""
         back_off = Exponential(first=5.0, most=3600.0)
         return JobKind(REMOVE, self.run, priority=Priority.LOW, max_attempts=MOST_ATTEMPTS, back_off=back_off)
 

@@ -15,7 +15,6 @@ from longtake.adapters.storage import Storage
 from longtake.adapters.storage.keys import poster_key
 from longtake.adapters.storage.media_type import type_of_key
 from longtake.capabilities.catalogue.poster_fetcher import LOCAL_PREFIX
-from longtake.capabilities.catalogue.poster_store import forget_file, names_file
 from longtake.capabilities.catalogue.posters import DownloadResult
 from longtake.capabilities.catalogue.queries import PosterState, TitleFilter, TmdbState
 from longtake.capabilities.catalogue.schemas import (
@@ -35,6 +34,7 @@ from longtake.capabilities.catalogue.schemas import (
     TitleView,
 )
 from longtake.capabilities.catalogue.service import Catalogue, ImportResult
+from longtake.capabilities.catalogue.store import forget_file, names_file
 from longtake.capability import Context
 from longtake.db import Database
 from longtake.engine.engine import Engine

@@ -8,7 +8,7 @@ person to choose.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -25,11 +25,10 @@ from longtake.capabilities.catalogue.match_score import (
     rank,
     worth_a_look,
 )
-from longtake.capabilities.catalogue.matches import REST_SECONDS, write_doubtful, write_found
 from longtake.capabilities.catalogue.new_titles import NAMES
-from longtake.capabilities.catalogue.poster_store import lock_titles
+from longtake.capabilities.catalogue.store import lock_titles, record_error
 from longtake.capabilities.catalogue.tables import SEARCH, titles
-from longtake.capabilities.catalogue.title_errors import record_error
+from longtake.capabilities.catalogue.titles import REST_SECONDS, write_doubtful, write_found
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, later
 from longtake.engine.engine import Engine
@@ -72,7 +71,7 @@ class SearchProgress:
 
     def as_memo(self, terms: SearchTerms) -> dict[str, Any]:
         """Return it as the job's row holds it, with the terms it belongs to."""
-        candidates = [one.as_dict() for one in self.candidates]
+        candidates = [asdict(one) for one in self.candidates]
         return {"of": terms.as_list(), "name": self.name, "candidates": candidates, "check": self.check}
 
 
@@ -86,7 +85,6 @@ class TitleSearch:
         self._tmdb = context.tmdb
 
     def kind(self) -> JobKind:
-        """Return the job kind."""
         return JobKind(SEARCH, self.run, self.settle, lane=self._tmdb.lane.name, time_limit=30.0, permit="call")
 
     async def run(self, job: Job) -> Outcome:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from longtake.adapters.providers.errors import ProviderError
@@ -15,7 +16,6 @@ from longtake.adapters.providers.tmdb import Tmdb
 from longtake.capabilities.catalogue.calendar import BY_HAND
 from longtake.capabilities.catalogue.context import CatalogueContext
 from longtake.capabilities.catalogue.errors import InvalidTitle
-from longtake.capabilities.catalogue.matches import choose_show, forget_show
 from longtake.capabilities.catalogue.new_titles import NewTitle, check_title
 from longtake.capabilities.catalogue.poster_fetcher import PosterHosts
 from longtake.capabilities.catalogue.posters import DownloadResult, request_downloads
@@ -30,7 +30,7 @@ from longtake.capabilities.catalogue.queries import (
 from longtake.capabilities.catalogue.removal import remove_title
 from longtake.capabilities.catalogue.schemas import show_status, show_title
 from longtake.capabilities.catalogue.tables import CALENDAR, KINDS
-from longtake.capabilities.catalogue.titles import WrittenTitle, request_sync, write_titles
+from longtake.capabilities.catalogue.titles import WrittenTitle, choose_show, forget_show, request_sync, write_titles
 from longtake.capability import Context
 from longtake.db import Database, Transaction
 from longtake.engine.control import pause_kind
@@ -126,7 +126,10 @@ class Catalogue:
 
     async def refresh_calendar(self, request_id: str | None = None) -> str:
         """Fetch Bangumi's calendar now, then sync; return the job id."""
-        return await self.database.run(_refresh, self.engine, request_id)
+        job = await self.database.run(
+            lambda tx: self.engine.enqueue(tx, CALENDAR, {BY_HAND: True}, key=BY_HAND, request_id=request_id)
+        )
+        return job.id
 
     async def status(self) -> dict[str, Any]:
         """Return the status of the catalogue."""
@@ -142,7 +145,7 @@ class Catalogue:
 
         Waiting jobs are kept, and run after ``start``.
         """
-        await self.database.run(_pause_kinds, True)  # noqa: FBT003
+        await self.database.run(partial(_pause_kinds, paused=True))
         try:
             async with asyncio.timeout(seconds):
                 # Other machines have running jobs too: only the database knows when they end.
@@ -154,10 +157,10 @@ class Catalogue:
 
     async def start(self) -> None:
         """Resume after a shutdown."""
-        await self.database.run(_pause_kinds, False)  # noqa: FBT003
+        await self.database.run(partial(_pause_kinds, paused=False))
 
     async def _write(self, new: Sequence[NewTitle], request_id: str | None) -> list[WrittenTitle]:
-        return await self.database.run(_write, self.engine, self.hosts, new, request_id)
+        return await self.database.run(lambda tx: write_titles(tx, self.engine, self.hosts, new, request_id=request_id))
 
     async def _may_exist(self, tmdb_id: int) -> bool:
         """Say whether there is such a show. While TMDB cannot be asked, the person is believed."""
@@ -174,17 +177,7 @@ def _checked(given: Mapping[str, Any]) -> NewTitle | LongtakeError:
         return error
 
 
-def _write(
-    tx: Transaction, engine: Engine, hosts: PosterHosts, new: Sequence[NewTitle], request_id: str | None
-) -> list[WrittenTitle]:
-    return write_titles(tx, engine, hosts, new, request_id=request_id)
-
-
-def _refresh(tx: Transaction, engine: Engine, request_id: str | None) -> str:
-    return engine.enqueue(tx, CALENDAR, {BY_HAND: True}, key=BY_HAND, request_id=request_id).id
-
-
-def _pause_kinds(tx: Transaction, paused: bool) -> None:  # noqa: FBT001 - Database.run passes positions only
+def _pause_kinds(tx: Transaction, *, paused: bool) -> None:
     for kind in sorted(KINDS):
         pause_kind(tx, kind, paused=paused)
     if not paused:

@@ -13,9 +13,9 @@ from typing import Any
 from sqlalchemy import or_, select
 
 from longtake.adapters.providers.tmdb import Tmdb
-from longtake.capabilities.catalogue.matches import write_doubtful, write_found
-from longtake.capabilities.catalogue.poster_store import lock_titles
+from longtake.capabilities.catalogue.store import lock_titles
 from longtake.capabilities.catalogue.tables import POSTER, SEARCH, SYNC, SYNC_IDS, SYNC_POSTERS, YEAR, posters
+from longtake.capabilities.catalogue.titles import write_doubtful, write_found
 from longtake.capabilities.catalogue.year_lists import ListMatches, due_titles, match_exactly
 from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW, text_to_instant

@@ -1,22 +1,43 @@
-"""Writes titles: inserts new ones and updates existing ones. Writing the same again changes nothing."""
+"""Writes titles: new ones, changes of existing ones, and which show of TMDB a title is.
+
+Writing the same again changes nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import Boolean, Row, bindparam, case, or_, select, update
+import orjson
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Float,
+    Row,
+    Text,
+    Update,
+    bindparam,
+    case,
+    cast,
+    literal,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
+from longtake.capabilities.catalogue.match_score import Candidate
 from longtake.capabilities.catalogue.new_titles import NAMES, NewTitle, merge
 from longtake.capabilities.catalogue.poster_fetcher import LOCAL_PREFIX, PosterHosts, is_local, poster_hash
-from longtake.capabilities.catalogue.poster_store import create_posters
+from longtake.capabilities.catalogue.queries import get_title
 from longtake.capabilities.catalogue.removal import posters_of, remove_unused_posters
-from longtake.capabilities.catalogue.tables import SUBJECT, SYNC, titles
-from longtake.capabilities.catalogue.title_errors import NO_ERROR
+from longtake.capabilities.catalogue.store import NO_ERROR, cleared_error, create_posters
+from longtake.capabilities.catalogue.tables import SEARCH, SUBJECT, SYNC, titles
 from longtake.clock import new_id
-from longtake.db.dialects import NOW, SQLITE
+from longtake.db.dialects import NOW, SQLITE, Identifier, Json, later
+from longtake.db.prepared import ForMany, Given
+from longtake.engine.control import cancel_of_subjects
 from longtake.engine.jobs import JobRequest
 from longtake.engine.tables import jobs
 from longtake.errors import StateConflict
@@ -27,6 +48,8 @@ if TYPE_CHECKING:
 
 #: All requests share one waiting sync.
 SYNC_KEY = "sync"
+#: A look-up that found nothing is repeated after a week.
+REST_SECONDS = 7 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +122,17 @@ def create_poster_rows(
     urls = {one.poster: hosts.normalised(one.poster) for one in new if one.poster and not is_local(one.poster)}
     hashes = {given: poster_hash(url) for given, url in urls.items()}
     rows = create_posters(tx, {hashes[given]: url for given, url in urls.items()}, also=before)
-    return {given: _columns_of_row(url, rows[hashes[given]]) for given, url in urls.items()}
-
-
-def _columns_of_row(url: str, row: Row[Any]) -> dict[str, Any]:
-    """Return the columns of a title with this poster: where it is from, and where readers find it now."""
-    return {
-        "poster_source": url,
-        "poster_hash": row.hash,
-        "poster_url": LOCAL_PREFIX + row.file if row.file else url,
-        "thumbnail_url": LOCAL_PREFIX + row.thumbnail if row.file and row.thumbnail else None,
-    }
+    columns = {}
+    for given, url in urls.items():
+        row = rows[hashes[given]]
+        # Where the poster is from, and where readers find it now.
+        columns[given] = {
+            "poster_source": url,
+            "poster_hash": row.hash,
+            "poster_url": LOCAL_PREFIX + row.file if row.file else url,
+            "thumbnail_url": LOCAL_PREFIX + row.thumbnail if row.file and row.thumbnail else None,
+        }
+    return columns
 
 
 def poster_columns_of(one: NewTitle, pictures: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
@@ -148,10 +171,6 @@ def _insert(tx: Transaction, new: Iterable[NewTitle], pictures: Mapping[str, dic
     return {row.identity: str(row.id) for row in tx.execute(statement, rows)}
 
 
-def _can_be_looked_up(row: Mapping[str, Any]) -> bool:
-    return bool(row["title_japanese"]) and row["tmdb_found_by"] is None
-
-
 def _change(
     row: Row[Any],
     one: NewTitle,
@@ -175,7 +194,7 @@ def _change(
     identified = "tmdb_found_by" in change or "tmdb_id" in change
     if identified:
         change |= {"tmdb_due_at": None, "tmdb_candidates": None}
-    elif change.keys() & {*NAMES, "year"} and _can_be_looked_up(after):
+    elif change.keys() & {*NAMES, "year"} and after["title_japanese"] and after["tmdb_found_by"] is None:
         # The title may be found by its new names.
         change |= {"tmdb_due_at": NOW}
     completed = change and after["title_japanese"] and after["year"]
@@ -205,3 +224,64 @@ def _result(
     if identity not in found:
         raise StateConflict("A title was deleted while it was being written.", hint="Send the request again.")
     return WrittenTitle(str(found[identity].id), "updated" if changed[identity] else "unchanged")
+
+
+# -- shows of TMDB ---------------------------------------------------------------------------------------------------
+
+
+def write_found(tx: Transaction, found: Mapping[str, int], how: str) -> None:
+    """Write the ids found for titles, which the caller has locked. A person's choice stays."""
+    _FOUND.run(tx, [{"title": title, "show": show, "how": how} for title, show in found.items()])
+
+
+def write_doubtful(tx: Transaction, doubtful: Mapping[str, Sequence[Candidate]]) -> None:
+    """Write the candidates that a person may choose from; without any, the title counts as not found."""
+    _DOUBTFUL.run(tx, [{"title": title, "candidates": _as_json(some)} for title, some in doubtful.items()])
+
+
+def choose_show(tx: Transaction, title_id: str, tmdb_id: int | None) -> Row[Any]:
+    """Write a person's choice, which nothing overwrites; None means that TMDB does not have the title."""
+    get_title(tx, title_id)
+    cancel_of_subjects(tx, [title_id], [SEARCH], "a person chose the show")
+    chosen = {"tmdb_id": tmdb_id, "tmdb_found_by": "person", "tmdb_candidates": None, "tmdb_due_at": None}
+    _change_show(tx, title_id, **chosen, **cleared_error("tmdb"))
+    return get_title(tx, title_id)
+
+
+def forget_show(tx: Transaction, engine: Engine, title_id: str, request_id: str | None) -> Row[Any]:
+    """Take a title's match back, and have it looked up again at once."""
+    row = get_title(tx, title_id)
+    due = {"tmdb_due_at": NOW if row.title_japanese else None}
+    _change_show(tx, title_id, tmdb_id=None, tmdb_found_by=None, tmdb_candidates=None, tmdb_looked_up_at=None, **due)
+    request_sync(tx, engine, request_id)
+    return get_title(tx, title_id)
+
+
+def _change_show(tx: Transaction, title_id: str, **change: Any) -> None:
+    tx.execute(update(titles).where(titles.c.id == title_id).values(**change, updated_at=NOW))
+
+
+def _as_json(candidates: Sequence[Candidate]) -> str | None:
+    return orjson.dumps([asdict(each) for each in candidates]).decode() if candidates else None
+
+
+def _looked_up(given: Given) -> Update:
+    change = update(titles).where(titles.c.id == given["title"], titles.c.tmdb_found_by.is_(None))
+    return change.values(tmdb_looked_up_at=NOW, updated_at=NOW, **cleared_error("tmdb"))
+
+
+def _found(given: Given, _dialect: str) -> Update:
+    new = {"tmdb_id": given["show"], "tmdb_found_by": given["how"]}
+    return _looked_up(given).values(**new, tmdb_candidates=None, tmdb_due_at=None)
+
+
+def _doubtful(given: Given, dialect: str) -> Update:
+    rest = later(literal(REST_SECONDS, Float))
+    # Passed as text: PostgreSQL would unnest an array of lists into single elements.
+    candidates = given["candidates"] if dialect == SQLITE else cast(given["candidates"], Json)
+    return _looked_up(given).values(tmdb_candidates=candidates, tmdb_due_at=rest)
+
+
+#: Built once: building a statement takes longer than running it.
+_FOUND = ForMany(_found, title=Identifier(), show=BigInteger(), how=Text())
+_DOUBTFUL = ForMany(_doubtful, title=Identifier(), candidates=Text())

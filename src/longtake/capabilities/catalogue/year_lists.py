@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Float, Row, and_, delete, literal, or_, select, true
+from sqlalchemy import ColumnElement, Float, and_, delete, literal, or_, select, true
 from sqlalchemy.dialects import postgresql, sqlite
 
-from longtake.adapters.providers.tmdb import Show
+from longtake.adapters.providers.tmdb import Show, Shows
 from longtake.capabilities.catalogue.context import CALL_SECONDS, CatalogueContext
 from longtake.capabilities.catalogue.match_score import Candidate, fold, rank
+from longtake.capabilities.catalogue.store import record_new_error
 from longtake.capabilities.catalogue.tables import YEAR, titles, tmdb_shows, tmdb_years
-from longtake.capabilities.catalogue.title_errors import record_new_error
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, SQLITE, later
 from longtake.db.prepared import ForMany, Given
@@ -32,6 +32,8 @@ from longtake.services.provider_calls.lanes import Trouble, act_on_trouble
 
 #: The list of a year is fetched again after a day, if a title needs it.
 FRESH_SECONDS = 86_400.0
+#: What is kept of a show besides its number, in the order of `Show`.
+_SHOWN = ("name", "original_name", "language", "first_air_date", "popularity")
 
 
 class DueTitle(NamedTuple):
@@ -51,14 +53,6 @@ class ListMatches:
     doubtful: dict[str, list[Candidate]] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
     missing_years: set[int] = field(default_factory=set)
-
-
-@dataclass(frozen=True, slots=True)
-class ListPage:
-    """A page of a list; ``pages`` is set on the last one only."""
-
-    shows: Sequence[Show]
-    pages: int | None
 
 
 # -- looking titles up -----------------------------------------------------------------------------------------------
@@ -115,12 +109,8 @@ def _shows_named(tx: Transaction, years: set[int], names: set[str]) -> Mapping[t
     named = select(tmdb_shows).where(tmdb_shows.c.year.in_(years), tmdb_shows.c.folded_name.in_(names))
     found: dict[tuple[int, str], list[Show]] = defaultdict(list)
     for row in tx.execute(named):
-        found[row.year, row.folded_name].append(_show(row))
+        found[row.year, row.folded_name].append(Show(row.tmdb_id, *(getattr(row, name) for name in _SHOWN)))
     return found
-
-
-def _show(row: Row[Any]) -> Show:
-    return Show(row.tmdb_id, row.name, row.original_name, row.language, row.first_air_date, row.popularity)
 
 
 # -- fetching lists --------------------------------------------------------------------------------------------------
@@ -134,7 +124,6 @@ class YearLists:
         self._tmdb = context.tmdb
 
     def kind(self) -> JobKind:
-        """Return the job kind."""
         return JobKind(YEAR, self.run, self.settle, lane=self._tmdb.lane.name, time_limit=30.0, permit="call")
 
     async def run(self, job: Job) -> Outcome:
@@ -147,17 +136,17 @@ class YearLists:
         if isinstance(found, Outcome):
             return found
         if page >= found.pages:
-            return Done(data=ListPage(found.shows, found.pages))
-        return Snooze(0.0, memo={"page": page + 1}, progress=True, data=ListPage(found.shows, None))
+            return Done(data=found)
+        return Snooze(0.0, memo={"page": page + 1}, progress=True, data=found)
 
     def settle(self, tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
         """Keep the pages. A year whose list cannot be fetched counts as empty: its titles are searched for."""
         for one in sorted(settlements, key=lambda each: int(each.job.args["year"])):
             year, outcome = int(one.job.args["year"]), one.outcome
             match outcome:
-                case Done(data=ListPage() as page) | Snooze(data=ListPage() as page):
+                case Done(data=Shows() as page) | Snooze(data=Shows() as page):
                     _keep_shows(tx, year, one.job.id, page.shows)
-                    if page.pages is not None:
+                    if isinstance(outcome, Done):
                         _end_year(tx, year, one.job.id, page.pages)
                 case Snooze(data=Trouble() as trouble):
                     record_new_error(tx, _waits_for(year), "tmdb", trouble.code, trouble.message)
@@ -173,20 +162,11 @@ def _waits_for(year: int) -> ColumnElement[bool]:
 
 
 def _keep_shows(tx: Transaction, year: int, job_id: str, shows: Sequence[Show]) -> None:
-    rows = {show.id: _row(show) for show in shows}
-    _KEEP.run(tx, [{"year": year, "fetched_by": job_id, **rows[one]} for one in sorted(rows)])
-
-
-def _row(show: Show) -> dict[str, Any]:
-    return {
-        "tmdb_id": show.id,
-        "folded_name": fold(show.original_name),
-        "name": show.name,
-        "original_name": show.original_name,
-        "language": show.language,
-        "first_air_date": show.first_air_date,
-        "popularity": show.popularity,
-    }
+    rows = {}
+    for show in sorted(shows, key=lambda one: one.id):
+        row = {"year": year, "tmdb_id": show.id, "folded_name": fold(show.original_name), "fetched_by": job_id}
+        rows[show.id] = row | {name: getattr(show, name) for name in _SHOWN}
+    _KEEP.run(tx, list(rows.values()))
 
 
 def _end_year(tx: Transaction, year: int, job_id: str, pages: int) -> None:

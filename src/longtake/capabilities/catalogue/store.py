@@ -1,4 +1,4 @@
-"""Rows of posters: locks, creation, and the outcomes of downloads, for the posters and for all titles that have them.
+"""Rows of posters and titles: locks, errors, and the outcomes of downloads, for posters and all titles that have them.
 
 A transaction that writes titles with posters, stores posters or removes them locks the posters first, all at once, in
 order of hash, and the titles after them, in order of id. So each transaction sees what the one before it wrote, and two
@@ -8,8 +8,8 @@ of them do not deadlock. SQLite has one writer at a time and needs no locks, so 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import ColumnElement, Float, Row, Text, Update, bindparam, case, literal, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
@@ -17,7 +17,6 @@ from sqlalchemy.dialects import postgresql, sqlite
 from longtake.adapters.storage.media_type import GIF, JPEG, PNG, WEBP
 from longtake.capabilities.catalogue.poster_fetcher import HASH_CHARACTERS, LOCAL_PREFIX
 from longtake.capabilities.catalogue.tables import posters, titles
-from longtake.capabilities.catalogue.title_errors import clear_error, cleared_error, record_error
 from longtake.db.dialects import NOW, SQLITE, later
 from longtake.db.prepared import ForMany, Given
 
@@ -30,21 +29,6 @@ EXTENSIONS = (JPEG.extension, PNG.extension, WEBP.extension, GIF.extension)
 #: After a failed download a poster rests for an hour, then twice as long each time, up to a week.
 REST_FIRST, REST_MOST = 3_600.0, 7 * 86_400.0
 _DOUBLINGS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class PosterRow:
-    """What a download needs to know of a poster."""
-
-    hash: str
-    url: str
-    file: str | None
-    thumbnail: str | None
-    version: int
-    checksum: str | None
-    fetched_from: str | None
-    etag: str | None
-    last_modified: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +101,51 @@ def create_posters(tx: Transaction, urls: Mapping[str, str], also: Iterable[str]
             return found
 
 
+# -- errors ----------------------------------------------------------------------------------------------------------
+
+ErrorSource = Literal["poster", "tmdb", "bangumi"]
+NO_ERROR = dict.fromkeys(("error_code", "error", "error_at", "error_of"))
+
+
+def record_error(tx: Transaction, which: ColumnElement[bool], of: ErrorSource, code: str, message: str) -> None:
+    """Write at the titles what went wrong."""
+    tx.execute(update(titles).where(which).values(error_of=of, error_code=code, error=message, error_at=NOW))
+
+
+def record_new_error(tx: Transaction, which: ColumnElement[bool], of: ErrorSource, code: str, message: str) -> None:
+    """Write the error at those titles that do not have it yet: every try may concern thousands.
+
+    Titles locked by another transaction are skipped. Nothing depends on the error, so nothing waits for it.
+    """
+    new = or_(titles.c.error_of.is_distinct_from(of), titles.c.error_code != code, titles.c.error != message)
+    free = select(titles.c.id).where(which, new).with_for_update(skip_locked=True)
+    record_error(tx, titles.c.id.in_(free), of, code, message)
+
+
+def clear_error(tx: Transaction, which: ColumnElement[bool], of: ErrorSource) -> None:
+    """Clear errors of this source at the titles."""
+    tx.execute(update(titles).where(which, titles.c.error_of == of).values(NO_ERROR))
+
+
+def cleared_error(of: ErrorSource) -> dict[str, Any]:
+    """Return column values that clear an error of this source and keep one of another."""
+    return {name: case((titles.c.error_of == of, None), else_=titles.c[name]) for name in NO_ERROR}
+
+
 # -- downloads -------------------------------------------------------------------------------------------------------
 
 
-def find_posters(tx: Transaction, names: Sequence[str]) -> dict[str, PosterRow]:
+def find_posters(tx: Transaction, names: Sequence[str]) -> dict[str, Row[Any]]:
     """Return those of the posters that are due, by hash.
 
     A poster that no title has any more, or that another job has fetched since, is left out.
     """
-    return {row.hash: PosterRow(**row._asdict()) for row in tx.execute(_FIND, {"names": names})}
+    return {row.hash: row for row in tx.execute(_FIND, {"names": names})}
 
 
 def write_stored(tx: Transaction, stored: Mapping[str, StoredPoster], check_seconds: float) -> None:
     """Write that posters are in our storage; their titles point there from now on."""
-    _STORE.run(tx, [{"hash": name, "seconds": check_seconds, **_columns(one)} for name, one in stored.items()])
+    _STORE.run(tx, [{"hash": name, "seconds": check_seconds, **asdict(one)} for name, one in stored.items()])
     paths = {name: (LOCAL_PREFIX + one.file, LOCAL_PREFIX + one.thumbnail) for name, one in stored.items()}
     _POINT.run(tx, [{"hash": name, "file": file, "thumbnail": small} for name, (file, small) in paths.items()])
 
@@ -190,18 +205,12 @@ def _fetched(check_seconds: ColumnElement[float]) -> dict[str, Any]:
     return {"checked_at": NOW, "due_at": due_at, "failures": 0, "error_code": None, "error": None}
 
 
-def _columns(stored: StoredPoster) -> dict[str, Any]:
-    return {one: getattr(stored, one) for one in _STORED_COLUMNS}
-
-
 def _rest(failures: int) -> float:
     return min(REST_FIRST * 2.0 ** (failures - 1), REST_MOST)
 
 
 #: Built once: building a statement takes longer than running it.
-_FIND = select(*(posters.c[one] for one in PosterRow.__dataclass_fields__)).where(
-    posters.c.hash.in_(bindparam("names", expanding=True)), posters.c.due_at <= NOW
-)
+_FIND = select(posters).where(posters.c.hash.in_(bindparam("names", expanding=True)), posters.c.due_at <= NOW)
 
 
 def _store(given: Given, _dialect: str) -> Update:
