@@ -61,14 +61,14 @@ async def make_of_copies(folder: str, keys: list[str]) -> bytes:
     """Return the last of them."""
     from longtake.adapters.decoder.pool import DecoderPool
     from longtake.adapters.storage import open_storage
-    from longtake.capabilities.media.range_reader import StoredFile
+    from longtake.capabilities.media.range_reader import open_stored
     from longtake.settings import Settings
 
     storage = open_storage(Settings(storage_url=f"file:{folder}"))
     decoders, picture = DecoderPool(1), b""
     try:
         for key in keys:
-            picture = (await decoders.decode(still(), await StoredFile.open(storage, key))).picture
+            picture = (await decoders.decode(still(), await open_stored(storage, key))).picture
         return picture
     finally:
         await decoders.close()

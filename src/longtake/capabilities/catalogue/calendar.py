@@ -43,7 +43,6 @@ class Calendar:
         self._bangumi = context.bangumi
 
     def kinds(self) -> list[JobKind]:
-        """Return the job kinds."""
         lane = self._bangumi.lane.name
         return [
             JobKind(CALENDAR, self.refresh, self.settle, lane=lane, time_limit=60.0, permit="call"),

@@ -46,7 +46,6 @@ class Sync:
         self._tmdb = tmdb
 
     def kinds(self) -> list[JobKind]:
-        """Return the job kinds."""
         return [
             JobKind(SYNC, self.begin),
             JobKind(SYNC_POSTERS, self.walk_posters),

@@ -8,8 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from sqlalchemy import Column, Integer, MetaData, Row, Table, Text, cast, exists, func, literal, select, text, update
-from sqlalchemy.types import Float
+from sqlalchemy import Row, Text, cast, exists, func, literal, select, text, update
 
 from longtake.capabilities.media.mirror_retry import IMPORT, import_wait, needs_alert
 from longtake.capabilities.media.store import alert_not_saved, announce, note_failure
@@ -23,8 +22,8 @@ from longtake.engine.tables import jobs
 from longtake.services.assets import MIRROR, THUMBNAIL, asset_from, assets
 
 if TYPE_CHECKING:
-    from sqlalchemy import Select
     from sqlalchemy.sql.elements import ColumnElement
+    from sqlalchemy.sql.selectable import TextualSelect
 
     from longtake.db import Database, Transaction
     from longtake.engine.engine import Engine
@@ -32,35 +31,18 @@ if TYPE_CHECKING:
     from longtake.engine.outcomes import Outcome
 
 
-_views = MetaData()
-stuck_videos = Table(
-    "stuck_videos",
-    _views,
-    Column("id", Identifier),
-    Column("user_id", Text),
-    Column("kind", Text),
-    Column("title", Text),
-    Column("migration_status", Text),
-    Column("migration_attempts", Integer),
-    Column("migration_error", Text),
-    Column("stuck_since", Instant),
-    Column("minutes_stuck", Float),
-    Column("job_state", Text),
-)
-#: The view leaves out the address: it may contain a secret.
-migration_failures = Table(
-    "migration_failures",
-    _views,
-    Column("id", Identifier),
-    Column("user_id", Text),
-    Column("kind", Text),
-    Column("title", Text),
-    Column("what", Text),
-    Column("status", Text),
-    Column("attempts", Integer),
-    Column("error", Text),
-    Column("failed_at", Instant),
-)
+#: Read from the views of the migrations, which know more columns. The address may contain a secret.
+_STUCK = text(
+    "SELECT id, user_id, kind, title, migration_status, migration_attempts, migration_error, stuck_since,"
+    " minutes_stuck, job_state FROM stuck_videos ORDER BY stuck_since, id LIMIT :most"
+).columns(id=Identifier, stuck_since=Instant)
+_STUCK_WITHOUT_JOB = text(
+    "SELECT id FROM stuck_videos WHERE job_state IS NULL ORDER BY stuck_since, id LIMIT :most"
+).columns(id=Identifier)
+_FAILURES = text(
+    "SELECT id, user_id, kind, title, what, status, attempts, error, failed_at FROM migration_failures"
+    " ORDER BY failed_at DESC NULLS LAST, id, what LIMIT :most"
+).columns(id=Identifier, failed_at=Instant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +72,7 @@ TARGETS = (
 
 def media_health(tx: Transaction) -> dict[str, Any]:
     """Return the figures of the last 24 hours and the targets."""
-    row = tx.execute(text("SELECT * FROM migration_health")).one()._mapping  # noqa: SLF001 - SQLAlchemy's public name
+    row = tx.execute(text("SELECT * FROM migration_health")).mappings().one()
     figures = {name: _rounded(value) for name, value in row.items()}
     counts = {name: value for name, value in figures.items() if not name.endswith("_rate")}
     return {**counts, "targets": [target.judge(figures) for target in TARGETS]}
@@ -98,14 +80,12 @@ def media_health(tx: Transaction) -> dict[str, Any]:
 
 def stuck_media(tx: Transaction, limit: int) -> list[dict[str, Any]]:
     """Return copies that have made no progress for ten minutes, the longest first."""
-    return _rows(tx, select(stuck_videos).order_by(stuck_videos.c.stuck_since, stuck_videos.c.id).limit(limit))
+    return _rows(tx, _STUCK, limit)
 
 
 def media_failures(tx: Transaction, limit: int) -> list[dict[str, Any]]:
     """Return copies and thumbnails that were given up, newest first."""
-    view = migration_failures.c
-    order = (view.failed_at.desc().nulls_last(), view.id, view.what)
-    return _rows(tx, select(migration_failures).order_by(*order).limit(limit))
+    return _rows(tx, _FAILURES, limit)
 
 
 def fix_stuck(tx: Transaction) -> list[str]:
@@ -113,11 +93,10 @@ def fix_stuck(tx: Transaction) -> list[str]:
 
     The row's trigger starts the job, so this works in a process that does not know the job kind.
     """
-    view = stuck_videos.c
-    lost = select(view.id).where(view.job_state.is_(None)).order_by(view.stuck_since, view.id).limit(MOST_STUCK)
+    lost = list(tx.execute(_STUCK_WITHOUT_JOB, {"most": MOST_STUCK}).scalars())
     # Checked again with the lock: of two concurrent fixes the second finds nothing.
     since = func.coalesce(assets.c.mirror_tried_at, assets.c.completed_at, assets.c.created_at)
-    still = (assets.c.id.in_(list(tx.execute(lost).scalars())), since < later(-STUCK_SECONDS))
+    still = (assets.c.id.in_(lost), since < later(-STUCK_SECONDS))
     free = select(assets.c.id).where(*still).order_by(assets.c.id).with_for_update(skip_locked=True)
     before, after = map(literal, STUCK_ERROR.split("%s"))
     reason = before + assets.c.mirror_state + after
@@ -132,10 +111,9 @@ def _rounded(value: Any) -> Any:
     return round(float(value), 4) if isinstance(value, float | Decimal) else value
 
 
-def _rows(tx: Transaction, wanted: Select[Any]) -> list[dict[str, Any]]:
-    # The names are a str subclass of SQLAlchemy, which JSON refuses.
-    names = [str(column.name) for column in wanted.selected_columns]
-    return [dict(zip(names, map(_plain, row), strict=True)) for row in tx.execute(wanted)]
+def _rows(tx: Transaction, wanted: TextualSelect, most: int) -> list[dict[str, Any]]:
+    found = tx.execute(wanted, {"most": most}).mappings()
+    return [{str(name): _plain(value) for name, value in row.items()} for row in found]
 
 
 def _plain(value: Any) -> Any:
@@ -167,11 +145,9 @@ class StuckCopies:
         self._database = database
 
     def kind(self) -> JobKind:
-        """Return the job kind."""
         return JobKind(SWEEP, self.run, priority=Priority.HIGH, time_limit=120.0, max_attempts=3)
 
     def schedule(self) -> Schedule:
-        """Return when it runs."""
         return Schedule(SWEEP, SWEEP, every=EVERY_SECONDS)
 
     async def run(self, job: Job) -> Outcome:

@@ -77,7 +77,6 @@ class Mirror:
         self._random = random_source or random.Random()
 
     def kind(self) -> JobKind:
-        """Return the job kind."""
         return JobKind(
             MIRROR,
             self.run,

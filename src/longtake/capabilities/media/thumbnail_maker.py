@@ -12,7 +12,7 @@ from longtake.adapters.decoder.pool import DecoderPool, MemoryFile
 from longtake.adapters.decoder.protocol import DecodeRequest, DecodeResult
 from longtake.adapters.storage.errors import StorageError
 from longtake.adapters.storage.media_type import FIRST_BYTES, JPEG, media_type
-from longtake.capabilities.media.range_reader import Spools, StoredFile, open_source
+from longtake.capabilities.media.range_reader import Spools, open_source, open_stored
 from longtake.capability import AssetOwner
 from longtake.errors import LongtakeError
 from longtake.services.assets.errors import AssetGone, ResultNotCopied
@@ -76,7 +76,7 @@ class ThumbnailMaker:
         if asset.key is None:
             return await self._from_source(asset)
         try:
-            return await self._from_file(await StoredFile.open(self._storage, asset.key), asset, "copy")
+            return await self._from_file(await open_stored(self._storage, asset.key), asset, "copy")
         except (AssetGone, StorageError) as trouble:
             if of_copy or asset.source_url is None:
                 raise

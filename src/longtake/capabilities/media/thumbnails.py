@@ -18,7 +18,7 @@ from longtake.adapters.decoder.protocol import DecodeRequest
 from longtake.adapters.storage.errors import StorageError, StorageUnavailable
 from longtake.adapters.storage.keys import preview_key, thumbnail_key
 from longtake.adapters.storage.media_type import JPEG, WEBP
-from longtake.capabilities.media.range_reader import StoredFile
+from longtake.capabilities.media.range_reader import open_stored
 from longtake.capabilities.media.store import (
     find_asset,
     give_up_thumbnail,
@@ -217,7 +217,7 @@ class Previews:
                 return Fail("NO_COPY", "There is still no copy of the file.")
             return Snooze(LOOK_SECONDS)
         try:
-            file = await StoredFile.open(self._storage, asset.key)
+            file = await open_stored(self._storage, asset.key)
             made = await self._decoders.decode(DecodeRequest("preview", asset.content_type or ""), file)
             await self._storage.put(_preview_key(asset), made.picture, WEBP.content_type)
         except LeaseLost:
