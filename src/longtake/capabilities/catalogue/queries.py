@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import ColumnElement, Row, and_, func, or_, select
+from sqlalchemy import ColumnElement, Row, and_, case, func, or_, select
 
 from longtake.capabilities.catalogue.tables import (
     CALENDAR,
@@ -57,7 +57,11 @@ TMDB_STATES: dict[TmdbState, ColumnElement[bool]] = {
         ),
     ),
 }
-SHOWN = (*titles.columns, posters.c.width, posters.c.height, posters.c.size, posters.c.stored_at, posters.c.checked_at)
+SHOWN = (
+    *(*titles.columns, posters.c.width, posters.c.height, posters.c.checked_at),
+    case(*((condition, state) for state, condition in POSTER_STATES.items())).label("poster_state"),
+    case(*((condition, state) for state, condition in TMDB_STATES.items())).label("tmdb_state"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,10 +67,8 @@ def build_routes(catalogue: Catalogue) -> APIRouter:
     """Return the routes of the catalogue, except those of poster files."""
     router = APIRouter(prefix="/v1/catalogue", tags=["catalogue"], route_class=StrictRoute)
     _add_imports(router, catalogue)
-    _add_reads(router, catalogue)
-    _add_changes(router, catalogue)
+    _add_titles(router, catalogue)
     _add_work(router, catalogue)
-    _add_operation(router, catalogue)
     return router
 
 
@@ -97,7 +95,7 @@ def _add_imports(router: APIRouter, catalogue: Catalogue) -> None:
         return ImportedTitles(items=[_item(one) for one in await catalogue.add_many(body.titles, _request_id())])
 
 
-def _add_reads(router: APIRouter, catalogue: Catalogue) -> None:
+def _add_titles(router: APIRouter, catalogue: Catalogue) -> None:
     @router.get("/titles", responses=problems(*CALLER, "REQUEST_INVALID"), summary="Titles")
     async def list_of(
         caller: CurrentCaller,
@@ -123,8 +121,6 @@ def _add_reads(router: APIRouter, catalogue: Catalogue) -> None:
         caller.require(READ)
         return TitleView.model_validate(await catalogue.show(str(title_id)))
 
-
-def _add_changes(router: APIRouter, catalogue: Catalogue) -> None:
     @router.post(
         "/titles/{title_id}/match",
         responses=problems(*CALLER, *BODY, "NOT_FOUND", "TITLE_INVALID"),
@@ -170,8 +166,6 @@ def _add_work(router: APIRouter, catalogue: Catalogue) -> None:
         caller.require(OPERATE)
         return StartedJob(job_id=await catalogue.refresh_calendar(_request_id()))
 
-
-def _add_operation(router: APIRouter, catalogue: Catalogue) -> None:
     @router.get("/status", responses=problems(*CALLER), summary="Status of the catalogue")
     async def status(caller: CurrentCaller) -> CatalogueStatus:
         """Whether it runs, its jobs, and how many titles are in which state. Scope `read`."""

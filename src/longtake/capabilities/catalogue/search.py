@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Float, bindparam, literal, select, update
 
@@ -39,16 +39,11 @@ from longtake.services.provider_calls.calls import ask_provider
 from longtake.services.provider_calls.lanes import Trouble, act_on_trouble
 
 
-@dataclass(frozen=True, slots=True)
-class SearchTerms:
+class SearchTerms(NamedTuple):
     """What a title is searched by."""
 
     names: list[str]
     year: int | None
-
-    def as_list(self) -> list[Any]:
-        """Return them as a memo holds them."""
-        return [self.names, self.year]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +67,7 @@ class SearchProgress:
     def as_memo(self, terms: SearchTerms) -> dict[str, Any]:
         """Return it as the job's row holds it, with the terms it belongs to."""
         candidates = [asdict(one) for one in self.candidates]
-        return {"of": terms.as_list(), "name": self.name, "candidates": candidates, "check": self.check}
+        return {"of": list(terms), "name": self.name, "candidates": candidates, "check": self.check}
 
 
 class TitleSearch:
@@ -158,7 +153,7 @@ def find_terms(tx: Transaction, title_ids: Sequence[str]) -> dict[str, SearchTer
 
 def read_progress(memo: dict[str, Any], terms: SearchTerms) -> SearchProgress:
     """Return how far a search is. After a change of the title's names or year it starts over."""
-    if memo.get("of") != terms.as_list():
+    if memo.get("of") != list(terms):
         return SearchProgress()
     candidates = [Candidate(**one) for one in memo["candidates"]]
     return SearchProgress(memo["name"], candidates, memo["check"])

@@ -24,14 +24,7 @@ def capability(context: Context) -> Capability:
     """Return what media register."""
     database, storage, settings = context.database, context.storage, context.settings
     owners = AssetOwners(lambda: context.every(lambda one: one.asset_owners))
-    mirror = Mirror(
-        database,
-        storage,
-        context.http,
-        most_bytes=settings.asset_bytes,
-        owner=owners,
-        random_source=context.random,
-    )
+    mirror = Mirror(database, storage, context.http, settings.asset_bytes, owners, context.random)
     maker = ThumbnailMaker(storage, context.http, context.decoders, owners, _cloudflare(context))
     stuck, orphans = StuckCopies(database), Orphans(database, storage, context.clock)
     thumbnails, previews = Thumbnails(database, storage, maker), Previews(database, storage, context.decoders)

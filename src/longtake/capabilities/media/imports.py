@@ -115,16 +115,13 @@ class Imports:
         if asset_id in found:
             # When a list names an address twice, only its first entry counts as added.
             return ImportResult(found[asset_id], added and asset_id == checked.id)
-        return ImportResult(refused=_too_many(self._most))
+        message = f"This user has {self._most:,} unfinished imports; wait until some have ended."
+        return ImportResult(refused=TooManyImports(message, limit=self._most))
 
 
 def likely_kind(url: str) -> Kind:
     """Return the kind that the ending of the path suggests: video, unless it is an image's."""
     return "image" if urlsplit(url).path.lower().endswith(IMAGE_ENDINGS) else "video"
-
-
-def _too_many(most: int) -> TooManyImports:
-    return TooManyImports(f"This user has {most:,} unfinished imports; wait until some have ended.", limit=most)
 
 
 def write_imports(

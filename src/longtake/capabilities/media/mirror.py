@@ -66,7 +66,6 @@ class Mirror:
         database: Database,
         storage: Storage,
         client: HttpClient,
-        *,
         most_bytes: int,
         owner: AssetOwner | None = None,
         random_source: random.Random | None = None,

@@ -119,8 +119,7 @@ def build_routes(media: Media) -> APIRouter:
     _add_removal(router, media)
     _add_imports(router, media)
     _add_listing(router, media)
-    _add_retry(router, media)
-    _add_asset(router, media)
+    _add_one(router, media)
     _add_content(router, media, "content", "file")
     _add_content(router, media, "thumbnail", "thumbnail")
     _add_content(router, media, "preview", "moving preview")
@@ -195,7 +194,7 @@ def _add_listing(router: APIRouter, media: Media) -> None:
         return AssetPage(assets=[await media.show(one) for one in shown], next=after)
 
 
-def _add_retry(router: APIRouter, media: Media) -> None:
+def _add_one(router: APIRouter, media: Media) -> None:
     @router.post(
         "/assets/{asset_id}/retry",
         status_code=202,
@@ -214,8 +213,6 @@ def _add_retry(router: APIRouter, media: Media) -> None:
         )
         return await media.show(asset)
 
-
-def _add_asset(router: APIRouter, media: Media) -> None:
     @router.get("/assets/{asset_id}", summary="One asset", responses=problems(*CALLER, "NOT_FOUND"))
     async def show(asset_id: UUID, caller: CurrentCaller) -> AssetView:
         """Return one of my assets, with an address of its file. Scope `read`."""
