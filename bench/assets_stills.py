@@ -91,15 +91,15 @@ async def make_of_sources(urls: list[str]) -> None:
 
 def still() -> "DecodeRequest":
     from longtake.adapters.decoder.protocol import DecodeRequest
-    from longtake.capabilities.media import thumbnail_maker
+    from longtake.capabilities.media import thumbnails
 
     return DecodeRequest(
         "still",
         "video/mp4",
-        thumbnail_maker.WIDTH,
-        thumbnail_maker.HEIGHT,
-        thumbnail_maker.QUALITY,
-        thumbnail_maker.AT_SECONDS,
+        thumbnails.WIDTH,
+        thumbnails.HEIGHT,
+        thumbnails.QUALITY,
+        thumbnails.AT_SECONDS,
     )
 
 

@@ -16,8 +16,14 @@ from longtake import Engine
 from longtake.adapters.decoder.pool import DecoderPool
 from longtake.capabilities.media.mirror import MIRROR_LANE
 from longtake.capabilities.media.store import asset_pictures
-from longtake.capabilities.media.thumbnail_maker import CloudflareFrames, ThumbnailMaker
-from longtake.capabilities.media.thumbnails import PREVIEW_LANE, THUMBNAIL_LANE, Previews, Thumbnails
+from longtake.capabilities.media.thumbnails import (
+    PREVIEW_LANE,
+    THUMBNAIL_LANE,
+    CloudflareFrames,
+    Previews,
+    ThumbnailMaker,
+    Thumbnails,
+)
 from longtake.engine.tables import jobs
 from longtake.services.assets import THUMBNAIL
 from longtake_sandbox.media import draw_clip

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from sqlalchemy import or_, select
 
 from longtake.adapters.providers.bangumi import Subject
-from longtake.capabilities.catalogue.context import CALL_SECONDS, CatalogueContext
 from longtake.capabilities.catalogue.errors import PosterPathInvalid
 from longtake.capabilities.catalogue.new_titles import FIRST_YEAR, LAST_YEAR, NAME_LIMIT, NewTitle
 from longtake.capabilities.catalogue.poster_fetcher import is_local
@@ -28,8 +28,10 @@ from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
 from longtake.engine.schedules import Schedule
 from longtake.plain_text import clean_plain_text
-from longtake.services.provider_calls.calls import ask_provider
 from longtake.services.provider_calls.lanes import Trouble, act_on_trouble
+
+if TYPE_CHECKING:
+    from longtake.capabilities.catalogue.capability import CatalogueContext
 
 #: The argument of a requested refresh, which runs even while there are no titles.
 BY_HAND = "by_hand"
@@ -59,13 +61,13 @@ class Calendar:
         if not job.args.get(BY_HAND) and not await self._context.database.read(_has_titles):
             return Done()
         fetch = self._bangumi.calendar
-        subjects = await ask_provider(job, self._bangumi, fetch, CALL_SECONDS, breaker=self._context.breaker)
+        subjects = await self._context.ask(job, self._bangumi, fetch)
         return subjects if isinstance(subjects, Outcome) else Done(data=subjects)
 
     async def complete(self, job: Job) -> Outcome:
         """Ask for what is missing in one title."""
         fetch = partial(self._bangumi.subject, int(job.args["bangumi_id"]))
-        subject = await ask_provider(job, self._bangumi, fetch, CALL_SECONDS, breaker=self._context.breaker)
+        subject = await self._context.ask(job, self._bangumi, fetch)
         if subject is None:
             return Fail("NOT_FOUND", f"Bangumi has no subject {job.args['bangumi_id']}.")
         return subject if isinstance(subject, Outcome) else Done(data=[subject])

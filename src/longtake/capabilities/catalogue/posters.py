@@ -21,7 +21,6 @@ from longtake.adapters.storage.errors import ObjectMissing, ObjectTooLarge, Stor
 from longtake.adapters.storage.keys import poster_key
 from longtake.adapters.storage.media_type import WEBP, MediaType, media_type
 from longtake.batch_loader import BatchLoader
-from longtake.capabilities.catalogue.context import CatalogueContext
 from longtake.capabilities.catalogue.errors import PosterBroken, PosterError, PosterIo, PosterStatus
 from longtake.capabilities.catalogue.new_titles import NewTitle, check_title
 from longtake.capabilities.catalogue.poster_fetcher import MOST_BYTES, FetchedPoster, KnownPoster, PosterHosts, is_local
@@ -53,6 +52,7 @@ from longtake.engine.outcomes import Done, Fail, Outcome, Retry, Snooze
 from longtake.errors import LongtakeError
 
 if TYPE_CHECKING:
+    from longtake.capabilities.catalogue.capability import CatalogueContext
     from longtake.engine.engine import Engine
 
 LANE = "catalogue.posters"

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Float, bindparam, literal, select, update
 
 from longtake.batch_loader import BatchLoader
-from longtake.capabilities.catalogue.context import CALL_SECONDS, CatalogueContext
 from longtake.capabilities.catalogue.match_score import (
     Candidate,
     accepted,
@@ -35,8 +34,10 @@ from longtake.engine.engine import Engine
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
-from longtake.services.provider_calls.calls import ask_provider
 from longtake.services.provider_calls.lanes import Trouble, act_on_trouble
+
+if TYPE_CHECKING:
+    from longtake.capabilities.catalogue.capability import CatalogueContext
 
 
 class SearchTerms(NamedTuple):
@@ -91,7 +92,7 @@ class TitleSearch:
         if progress.check is not None:
             return await self._check(job, terms, progress, progress.check)
         search = partial(self._tmdb.search, terms.names[progress.name])
-        shows = await ask_provider(job, self._tmdb, search, CALL_SECONDS, breaker=self._context.breaker)
+        shows = await self._context.ask(job, self._tmdb, search)
         if isinstance(shows, Outcome):
             return shows
         candidates = _merge(progress.candidates, rank(terms.names, terms.year, shows))
@@ -106,7 +107,7 @@ class TitleSearch:
     async def _check(self, job: Job, terms: SearchTerms, progress: SearchProgress, show_id: int) -> Outcome:
         """Take the show if one of its names is ours; else it stays a candidate."""
         fetch = partial(self._tmdb.other_names, show_id)
-        names = await ask_provider(job, self._tmdb, fetch, CALL_SECONDS, breaker=self._context.breaker)
+        names = await self._context.ask(job, self._tmdb, fetch)
         if isinstance(names, Outcome):
             return names
         if has_one_of(terms.names, names):

@@ -14,7 +14,7 @@ from typing import Any
 from longtake.adapters.providers.errors import ProviderError
 from longtake.adapters.providers.tmdb import Tmdb
 from longtake.capabilities.catalogue.calendar import BY_HAND
-from longtake.capabilities.catalogue.context import CatalogueContext
+from longtake.capabilities.catalogue.capability import CatalogueContext
 from longtake.capabilities.catalogue.errors import InvalidTitle
 from longtake.capabilities.catalogue.new_titles import NewTitle, check_title
 from longtake.capabilities.catalogue.poster_fetcher import PosterHosts

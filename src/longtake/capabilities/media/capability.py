@@ -10,8 +10,14 @@ from longtake.capabilities.media.health import StuckCopies
 from longtake.capabilities.media.mirror import MIRROR_LANE, Mirror
 from longtake.capabilities.media.removal import ObjectRemoval, Orphans
 from longtake.capabilities.media.store import save_public_prefix
-from longtake.capabilities.media.thumbnail_maker import CloudflareFrames, ThumbnailMaker
-from longtake.capabilities.media.thumbnails import PREVIEW_LANE, THUMBNAIL_LANE, Previews, Thumbnails
+from longtake.capabilities.media.thumbnails import (
+    PREVIEW_LANE,
+    THUMBNAIL_LANE,
+    CloudflareFrames,
+    Previews,
+    ThumbnailMaker,
+    Thumbnails,
+)
 from longtake.capability import AssetOwner, Capability, Context, FreshSource, OwnedAsset
 from longtake.errors import SettingsError
 

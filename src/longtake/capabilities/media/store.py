@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from longtake.adapters.storage import Stored
-    from longtake.capabilities.media.thumbnail_maker import Thumbnail
+    from longtake.capabilities.media.thumbnails import Thumbnail
     from longtake.capability import FreshSource
     from longtake.db import Transaction
     from longtake.engine.engine import Engine
