@@ -26,7 +26,6 @@ from longtake.engine.events import append_event
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
-from longtake.engine.schedules import Schedule
 from longtake.plain_text import clean_plain_text
 from longtake.services.provider_calls.lanes import Trouble, act_on_trouble
 
@@ -51,17 +50,11 @@ class Calendar:
             JobKind(SUBJECT, self.complete, self.settle, lane=lane, time_limit=60.0, permit="call"),
         ]
 
-    @staticmethod
-    def schedule(hours: int) -> list[Schedule]:
-        """Return how often the calendar is refreshed by itself."""
-        return [Schedule(CALENDAR, CALENDAR, every=hours * 3600.0)] if hours else []
-
     async def refresh(self, job: Job) -> Outcome:
         """Ask for the calendar. A scheduled refresh does nothing while the catalogue is empty, thus not in use."""
         if not job.args.get(BY_HAND) and not await self._context.database.read(_has_titles):
             return Done()
-        fetch = self._bangumi.calendar
-        subjects = await self._context.ask(job, self._bangumi, fetch)
+        subjects = await self._context.ask(job, self._bangumi, self._bangumi.calendar)
         return subjects if isinstance(subjects, Outcome) else Done(data=subjects)
 
     async def complete(self, job: Job) -> Outcome:

@@ -16,8 +16,10 @@ from longtake.capabilities.catalogue.posters import PosterDownloader, poster_lan
 from longtake.capabilities.catalogue.removal import PosterRemoval
 from longtake.capabilities.catalogue.search import TitleSearch
 from longtake.capabilities.catalogue.sync import Sync, YearLists
+from longtake.capabilities.catalogue.tables import CALENDAR, SYNC
 from longtake.capability import Capability, Context
 from longtake.engine.lanes import Lane
+from longtake.engine.schedules import Schedule
 from longtake.services.provider_calls.calls import Breaker, ask_provider
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ def capability(context: Context) -> Capability:
         TitleSearch(jobs),
         PosterRemoval(jobs.database, jobs.storage),
     )
+    every = {SYNC: settings.sync_minutes * 60.0, CALENDAR: settings.calendar_hours * 3600.0}
     return Capability(
         kinds=[
             *(one.kind() for one in handlers),
@@ -51,7 +54,7 @@ def capability(context: Context) -> Capability:
         ],
         lanes=[jobs.tmdb.lane, jobs.bangumi.lane, poster_lane(settings.posters_at_once)],
         keyed_lanes={jobs.tmdb.name: [jobs.tmdb.lane]},
-        schedules=[*Sync.schedule(settings.sync_minutes), *Calendar.schedule(settings.calendar_hours)],
+        schedules=[Schedule(kind, kind, every=seconds) for kind, seconds in every.items() if seconds],
         routers="longtake.capabilities.catalogue.routes:routers",
         offers=[jobs],
     )

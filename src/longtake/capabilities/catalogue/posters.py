@@ -255,15 +255,5 @@ def _reporting(operation: Literal["read", "write"], key: str) -> Iterator[None]:
 
 
 def _stored(picture: FetchedPoster, file: str, small: str, version: int, checksum: str) -> StoredPoster:
-    return StoredPoster(
-        file,
-        small,
-        version,
-        len(picture.body),
-        checksum,
-        picture.width,
-        picture.height,
-        picture.url,
-        picture.etag,
-        picture.last_modified,
-    )
+    same = {name: getattr(picture, name) for name in ("width", "height", "etag", "last_modified")}
+    return StoredPoster(file, small, version, len(picture.body), checksum, fetched_from=picture.url, **same)

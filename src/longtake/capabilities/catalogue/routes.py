@@ -33,8 +33,9 @@ from longtake.capabilities.catalogue.schemas import (
     TitlesBody,
     TitleView,
 )
-from longtake.capabilities.catalogue.service import Catalogue, ImportResult
+from longtake.capabilities.catalogue.service import Catalogue
 from longtake.capabilities.catalogue.store import forget_file, names_file
+from longtake.capabilities.catalogue.titles import WrittenTitle
 from longtake.capability import Context
 from longtake.db import Database
 from longtake.engine.engine import Engine
@@ -214,10 +215,10 @@ def build_poster_routes(database: Database, storage: Storage) -> APIRouter:
     return router
 
 
-def _item(one: ImportResult) -> ImportedTitle:
-    if one.written is None:
-        return ImportedTitle(id=None, result="refused", refused=_refusal(one.refused))
-    return ImportedTitle(id=one.written.id, result=one.written.result, refused=None)
+def _item(one: WrittenTitle | LongtakeError) -> ImportedTitle:
+    if isinstance(one, LongtakeError):
+        return ImportedTitle(id=None, result="refused", refused=_refusal(one))
+    return ImportedTitle(id=one.id, result=one.result, refused=None)
 
 
 def _download(one: DownloadResult) -> PosterDownload:

@@ -25,9 +25,14 @@ from longtake.capabilities.catalogue.match_score import (
     worth_a_look,
 )
 from longtake.capabilities.catalogue.new_titles import NAMES
-from longtake.capabilities.catalogue.store import lock_titles, record_error
+from longtake.capabilities.catalogue.store import (
+    UNKNOWN_SECONDS,
+    lock_titles,
+    record_error,
+    write_doubtful,
+    write_found,
+)
 from longtake.capabilities.catalogue.tables import SEARCH, titles
-from longtake.capabilities.catalogue.titles import REST_SECONDS, write_doubtful, write_found
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, later
 from longtake.engine.engine import Engine
@@ -137,7 +142,7 @@ class TitleSearch:
         write_doubtful(tx, doubtful)
         for title_id in sorted(failed):
             record_error(tx, titles.c.id == title_id, "tmdb", failed[title_id].code, failed[title_id].message)
-            rest = later(literal(REST_SECONDS, Float))
+            rest = later(literal(UNKNOWN_SECONDS, Float))
             unchosen = (titles.c.id == title_id, titles.c.tmdb_found_by.is_(None))
             tx.execute(update(titles).where(*unchosen).values(tmdb_due_at=rest, tmdb_looked_up_at=NOW))
 

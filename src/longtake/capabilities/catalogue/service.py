@@ -41,14 +41,6 @@ from longtake.errors import LongtakeError
 CHECK_SECONDS = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class ImportResult:
-    """The result of one title of an import: written or refused."""
-
-    written: WrittenTitle | None = None
-    refused: LongtakeError | None = None
-
-
 @dataclass(frozen=True)
 class Catalogue:
     """The use cases of the catalogue."""
@@ -71,15 +63,14 @@ class Catalogue:
         [written] = await self._write([check_title(given)], request_id)
         return await self.show(written.id), written
 
-    async def add_many(self, given: Sequence[Mapping[str, Any]], request_id: str | None = None) -> list[ImportResult]:
-        """Write titles as ``add`` does; an invalid one does not keep out the others."""
+    async def add_many(
+        self, given: Sequence[Mapping[str, Any]], request_id: str | None = None
+    ) -> list[WrittenTitle | LongtakeError]:
+        """Write titles as ``add`` does; an invalid one does not keep out the others, and its error is returned."""
         checked = [_checked(one) for one in given]
         good = [one for one in checked if isinstance(one, NewTitle)]
         written = iter(await self._write(good, request_id) if good else ())
-        return [
-            ImportResult(refused=one) if isinstance(one, LongtakeError) else ImportResult(next(written))
-            for one in checked
-        ]
+        return [one if isinstance(one, LongtakeError) else next(written) for one in checked]
 
     async def show(self, title_id: str) -> dict[str, Any]:
         """Return one title."""

@@ -1,4 +1,4 @@
-"""Rows of posters and titles: locks, errors, and the outcomes of downloads, for posters and all titles that have them.
+"""Rows of posters and titles: locks, errors, and the outcomes of downloads and look-ups.
 
 A transaction that writes titles with posters, stores posters or removes them locks the posters first, all at once, in
 order of hash, and the titles after them, in order of id. So each transaction sees what the one before it wrote, and two
@@ -11,13 +11,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import ColumnElement, Float, Row, Text, Update, bindparam, case, literal, or_, select, update
+import orjson
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Float,
+    Row,
+    Text,
+    Update,
+    bindparam,
+    case,
+    cast,
+    literal,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.adapters.storage.media_type import GIF, JPEG, PNG, WEBP
+from longtake.capabilities.catalogue.match_score import Candidate
 from longtake.capabilities.catalogue.poster_fetcher import HASH_CHARACTERS, LOCAL_PREFIX
 from longtake.capabilities.catalogue.tables import posters, titles
-from longtake.db.dialects import NOW, SQLITE, later
+from longtake.db.dialects import NOW, SQLITE, Identifier, Json, later
 from longtake.db.prepared import ForMany, Given
 
 if TYPE_CHECKING:
@@ -29,6 +45,8 @@ EXTENSIONS = (JPEG.extension, PNG.extension, WEBP.extension, GIF.extension)
 #: After a failed download a poster rests for an hour, then twice as long each time, up to a week.
 REST_FIRST, REST_MOST = 3_600.0, 7 * 86_400.0
 _DOUBLINGS = 10
+#: A look-up that found nothing is repeated after a week.
+UNKNOWN_SECONDS = 7 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +192,45 @@ def write_retried(tx: Transaction, retried: Mapping[str, Retry]) -> None:
     """Write at titles why their posters are not there yet; the engine tries again."""
     for name in sorted(retried):
         record_error(tx, titles.c.poster_hash == name, "poster", retried[name].code, retried[name].message)
+
+
+# -- look-ups ---------------------------------------------------------------------------------------------------------
+
+
+def write_found(tx: Transaction, found: Mapping[str, int], how: str) -> None:
+    """Write the ids found for titles, which the caller has locked. A person's choice stays."""
+    _FOUND.run(tx, [{"title": title, "show": show, "how": how} for title, show in found.items()])
+
+
+def write_doubtful(tx: Transaction, doubtful: Mapping[str, Sequence[Candidate]]) -> None:
+    """Write the candidates that a person may choose from; without any, the title counts as not found."""
+    _DOUBTFUL.run(tx, [{"title": title, "candidates": _as_json(some)} for title, some in doubtful.items()])
+
+
+def _as_json(candidates: Sequence[Candidate]) -> str | None:
+    return orjson.dumps([asdict(each) for each in candidates]).decode() if candidates else None
+
+
+def _looked_up(given: Given) -> Update:
+    change = update(titles).where(titles.c.id == given["title"], titles.c.tmdb_found_by.is_(None))
+    return change.values(tmdb_looked_up_at=NOW, updated_at=NOW, **cleared_error("tmdb"))
+
+
+def _found(given: Given, _dialect: str) -> Update:
+    new = {"tmdb_id": given["show"], "tmdb_found_by": given["how"]}
+    return _looked_up(given).values(**new, tmdb_candidates=None, tmdb_due_at=None)
+
+
+def _doubtful(given: Given, dialect: str) -> Update:
+    rest = later(literal(UNKNOWN_SECONDS, Float))
+    # Passed as text: PostgreSQL would unnest an array of lists into single elements.
+    candidates = given["candidates"] if dialect == SQLITE else cast(given["candidates"], Json)
+    return _looked_up(given).values(tmdb_candidates=candidates, tmdb_due_at=rest)
+
+
+#: Built once: building a statement takes longer than running it.
+_FOUND = ForMany(_found, title=Identifier(), show=BigInteger(), how=Text())
+_DOUBTFUL = ForMany(_doubtful, title=Identifier(), candidates=Text())
 
 
 # -- files -----------------------------------------------------------------------------------------------------------

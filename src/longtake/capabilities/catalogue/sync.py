@@ -15,14 +15,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Float, and_, delete, literal, or_, select, true
+from sqlalchemy import Column, ColumnElement, Float, Row, and_, delete, literal, or_, select, true
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.adapters.providers.tmdb import Show, Shows, Tmdb
 from longtake.capabilities.catalogue.match_score import Candidate, fold, rank
-from longtake.capabilities.catalogue.store import lock_titles, record_new_error
+from longtake.capabilities.catalogue.store import lock_titles, record_new_error, write_doubtful, write_found
 from longtake.capabilities.catalogue.tables import (
     POSTER,
     SEARCH,
@@ -35,7 +35,6 @@ from longtake.capabilities.catalogue.tables import (
     tmdb_shows,
     tmdb_years,
 )
-from longtake.capabilities.catalogue.titles import write_doubtful, write_found
 from longtake.db import Database, Transaction
 from longtake.db.dialects import NOW, SQLITE, later, text_to_instant
 from longtake.db.prepared import ForMany, Given
@@ -43,7 +42,6 @@ from longtake.engine.engine import Engine
 from longtake.engine.jobs import Job, JobRequest, Priority
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
-from longtake.engine.schedules import Schedule
 from longtake.engine.tables import jobs
 from longtake.services.provider_calls.lanes import Trouble, act_on_trouble
 
@@ -80,11 +78,6 @@ class Sync:
             JobKind(SYNC_IDS, self.walk_titles, self.settle_ids),
         ]
 
-    @staticmethod
-    def schedule(minutes: int) -> list[Schedule]:
-        """Return how often a sync starts by itself."""
-        return [Schedule(SYNC, SYNC, every=minutes * 60.0)] if minutes else []
-
     async def begin(self, job: Job) -> Outcome:
         """Start both walks. A running walk may have passed the rows this sync is for, so it starts again afterwards.
 
@@ -106,7 +99,7 @@ class Sync:
 
     async def walk_posters(self, job: Job) -> Outcome:
         """Queue downloads of the next posters that are due."""
-        rows = await self._database.read(due_posters, _place(job), CHUNK)
+        rows = await self._database.read(_due_posters, _place(job))
         if not rows:
             return Done()
         # There may be thousands, and none is urgent: the few look-ups, which wait for TMDB, go first.
@@ -125,18 +118,20 @@ class Sync:
         """
         if not self._tmdb.configured:
             return Done()
-        due = await self._database.read(due_titles, _place(job), CHUNK)
+        due = await self._database.read(_due_titles, _place(job))
         if not due:
             return Done()
         matches = await self._database.read(match_exactly, due)
-        memo, missing = job.memo or {}, sorted(matches.missing_years)
+        memo, missing = job.memo or {}, [str(year) for year in sorted(matches.missing_years)]
         # Titles that are still being searched for are due as well, and come again while the walk stays here.
         unknown = [one for one in matches.unknown if one not in memo.get("searching", ())]
         then = [JobRequest(SEARCH, key=one, subject=one, request_id=job.request_id) for one in unknown]
-        then += [_year_job(year, job.request_id) for year in missing]
+        then += [
+            JobRequest(YEAR, {"year": int(year)}, key=year, subject=year, request_id=job.request_id) for year in missing
+        ]
         before = memo.get("looks", {})
-        looks = before | {str(year): before.get(str(year), 0) + 1 for year in missing}
-        if any(looks[str(year)] <= LIST_CHECKS for year in missing):
+        looks = before | {year: before.get(year, 0) + 1 for year in missing}
+        if any(looks[year] <= LIST_CHECKS for year in missing):
             kept = {**memo, "looks": looks, "searching": matches.unknown}
             return Snooze(LIST_SECONDS, memo=kept, data=matches, then=then)
         behind = {"after": [due[-1].due_at.isoformat(), due[-1].id], "looks": looks}
@@ -151,13 +146,22 @@ class Sync:
                 write_doubtful(tx, matches.doubtful)
 
 
-def due_posters(tx: Transaction, after: Sequence[Any] | None, limit: int) -> list[Any]:
-    """Return the next posters to fetch or check, in the order in which they became due."""
-    due = select(posters.c.hash, posters.c.due_at).where(posters.c.due_at <= NOW)
+def _due_posters(tx: Transaction, after: Sequence[Any] | None) -> Sequence[Row[Any]]:
+    return _due(tx, posters.c.due_at, posters.c.hash, after)
+
+
+def _due_titles(tx: Transaction, after: Sequence[Any] | None) -> Sequence[Row[Any]]:
+    return _due(tx, titles.c.tmdb_due_at, titles.c.id, after, titles.c.title_japanese, titles.c.year)
+
+
+def _due(
+    tx: Transaction, due_at: Column[Any], key: Column[Any], after: Sequence[Any] | None, *more: Column[Any]
+) -> Sequence[Row[Any]]:
+    """Return the next rows, by their key, in the order in which they became due."""
+    due = select(key, due_at.label("due_at"), *more).where(due_at <= NOW)
     if after is not None:
-        moment, name = after
-        due = due.where(or_(posters.c.due_at > moment, (posters.c.due_at == moment) & (posters.c.hash > name)))
-    return list(tx.execute(due.order_by(posters.c.due_at, posters.c.hash).limit(limit)).all())
+        due = due.where(or_(due_at > after[0], (due_at == after[0]) & (key > after[1])))
+    return tx.execute(due.order_by(due_at, key).limit(CHUNK)).all()
 
 
 def _place(job: Job) -> Sequence[Any] | None:
@@ -166,24 +170,11 @@ def _place(job: Job) -> Sequence[Any] | None:
     return None if after is None else (text_to_instant(after[0]), after[1])
 
 
-def _year_job(year: int, request_id: str | None) -> JobRequest:
-    return JobRequest(YEAR, {"year": year}, key=str(year), subject=str(year), request_id=request_id)
-
-
 def _running_walks(tx: Transaction) -> list[str]:
     return list(tx.execute(select(jobs.c.kind).where(jobs.c.kind.in_(WALKS), jobs.c.key == WALK_KEY)).scalars())
 
 
 # -- looking titles up -----------------------------------------------------------------------------------------------
-
-
-class DueTitle(NamedTuple):
-    """A title to be looked up."""
-
-    id: str
-    title_japanese: str
-    year: int | None
-    due_at: Any
 
 
 @dataclass(slots=True)
@@ -196,18 +187,7 @@ class ListMatches:
     missing_years: set[int] = field(default_factory=set)
 
 
-def due_titles(tx: Transaction, after: Sequence[Any] | None, limit: int) -> list[DueTitle]:
-    """Return the next titles that are due for a look-up, in the order in which they became due."""
-    due = select(titles.c.id, titles.c.title_japanese, titles.c.year, titles.c.tmdb_due_at)
-    due = due.where(titles.c.tmdb_due_at <= NOW)
-    if after is not None:
-        moment, title_id = after
-        due = due.where(or_(titles.c.tmdb_due_at > moment, (titles.c.tmdb_due_at == moment) & (titles.c.id > title_id)))
-    rows = tx.execute(due.order_by(titles.c.tmdb_due_at, titles.c.id).limit(limit))
-    return [DueTitle(str(row.id), row.title_japanese, row.year, row.tmdb_due_at) for row in rows]
-
-
-def match_exactly(tx: Transaction, due: Sequence[DueTitle]) -> ListMatches:
+def match_exactly(tx: Transaction, due: Sequence[Row[Any]]) -> ListMatches:
     """Match exact original titles in the list of their year, then in the lists of the years beside it."""
     years = {year + step for one in due if (year := one.year) is not None for step in (-1, 0, 1)}
     known = set(fresh_years(tx, years))
@@ -230,7 +210,7 @@ def match_exactly(tx: Transaction, due: Sequence[DueTitle]) -> ListMatches:
     return matches
 
 
-def _add_hits(matches: ListMatches, one: DueTitle, hits: Sequence[Show]) -> None:
+def _add_hits(matches: ListMatches, one: Row[Any], hits: Sequence[Show]) -> None:
     if len({show.id for show in hits}) == 1:
         matches.found[one.id] = hits[0].id
     else:
@@ -269,8 +249,7 @@ class YearLists:
         year, page = int(job.args["year"]), int((job.memo or {}).get("page", 1))
         if page == 1 and year in await self._context.database.read(fresh_years, {year}):
             return Done()
-        fetch = partial(self._tmdb.japanese_shows_of, year, page)
-        found = await self._context.ask(job, self._tmdb, fetch)
+        found = await self._context.ask(job, self._tmdb, partial(self._tmdb.japanese_shows_of, year, page))
         if isinstance(found, Outcome):
             return found
         if page >= found.pages:

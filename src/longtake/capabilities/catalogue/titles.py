@@ -6,28 +6,12 @@ Writing the same again changes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-import orjson
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Float,
-    Row,
-    Text,
-    Update,
-    bindparam,
-    case,
-    cast,
-    literal,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import Boolean, Row, bindparam, case, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from longtake.capabilities.catalogue.match_score import Candidate
 from longtake.capabilities.catalogue.new_titles import NAMES, NewTitle, merge
 from longtake.capabilities.catalogue.poster_fetcher import LOCAL_PREFIX, PosterHosts, is_local, poster_hash
 from longtake.capabilities.catalogue.queries import get_title
@@ -35,8 +19,7 @@ from longtake.capabilities.catalogue.removal import posters_of, remove_unused_po
 from longtake.capabilities.catalogue.store import NO_ERROR, cleared_error, create_posters
 from longtake.capabilities.catalogue.tables import SEARCH, SUBJECT, SYNC, titles
 from longtake.clock import new_id
-from longtake.db.dialects import NOW, SQLITE, Identifier, Json, later
-from longtake.db.prepared import ForMany, Given
+from longtake.db.dialects import NOW, SQLITE
 from longtake.engine.control import cancel_of_subjects
 from longtake.engine.jobs import JobRequest
 from longtake.engine.tables import jobs
@@ -48,8 +31,6 @@ if TYPE_CHECKING:
 
 #: All requests share one waiting sync.
 SYNC_KEY = "sync"
-#: A look-up that found nothing is repeated after a week.
-REST_SECONDS = 7 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,16 +210,6 @@ def _result(
 # -- shows of TMDB ---------------------------------------------------------------------------------------------------
 
 
-def write_found(tx: Transaction, found: Mapping[str, int], how: str) -> None:
-    """Write the ids found for titles, which the caller has locked. A person's choice stays."""
-    _FOUND.run(tx, [{"title": title, "show": show, "how": how} for title, show in found.items()])
-
-
-def write_doubtful(tx: Transaction, doubtful: Mapping[str, Sequence[Candidate]]) -> None:
-    """Write the candidates that a person may choose from; without any, the title counts as not found."""
-    _DOUBTFUL.run(tx, [{"title": title, "candidates": _as_json(some)} for title, some in doubtful.items()])
-
-
 def choose_show(tx: Transaction, title_id: str, tmdb_id: int | None) -> Row[Any]:
     """Write a person's choice, which nothing overwrites; None means that TMDB does not have the title."""
     get_title(tx, title_id)
@@ -259,29 +230,3 @@ def forget_show(tx: Transaction, engine: Engine, title_id: str, request_id: str 
 
 def _change_show(tx: Transaction, title_id: str, **change: Any) -> None:
     tx.execute(update(titles).where(titles.c.id == title_id).values(**change, updated_at=NOW))
-
-
-def _as_json(candidates: Sequence[Candidate]) -> str | None:
-    return orjson.dumps([asdict(each) for each in candidates]).decode() if candidates else None
-
-
-def _looked_up(given: Given) -> Update:
-    change = update(titles).where(titles.c.id == given["title"], titles.c.tmdb_found_by.is_(None))
-    return change.values(tmdb_looked_up_at=NOW, updated_at=NOW, **cleared_error("tmdb"))
-
-
-def _found(given: Given, _dialect: str) -> Update:
-    new = {"tmdb_id": given["show"], "tmdb_found_by": given["how"]}
-    return _looked_up(given).values(**new, tmdb_candidates=None, tmdb_due_at=None)
-
-
-def _doubtful(given: Given, dialect: str) -> Update:
-    rest = later(literal(REST_SECONDS, Float))
-    # Passed as text: PostgreSQL would unnest an array of lists into single elements.
-    candidates = given["candidates"] if dialect == SQLITE else cast(given["candidates"], Json)
-    return _looked_up(given).values(tmdb_candidates=candidates, tmdb_due_at=rest)
-
-
-#: Built once: building a statement takes longer than running it.
-_FOUND = ForMany(_found, title=Identifier(), show=BigInteger(), how=Text())
-_DOUBTFUL = ForMany(_doubtful, title=Identifier(), candidates=Text())
