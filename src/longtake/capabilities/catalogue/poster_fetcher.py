@@ -130,7 +130,6 @@ class FetchedPoster:
 
     @property
     def checksum(self) -> str:
-        """Return the SHA-256 of its bytes."""
         return hashlib.sha256(self.body).hexdigest()
 
 

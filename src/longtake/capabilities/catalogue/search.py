@@ -72,8 +72,7 @@ class SearchProgress:
 
     def as_memo(self, terms: SearchTerms) -> dict[str, Any]:
         """Return it as the job's row holds it, with the terms it belongs to."""
-        candidates = [asdict(one) for one in self.candidates]
-        return {"of": list(terms), "name": self.name, "candidates": candidates, "check": self.check}
+        return {"of": list(terms), **asdict(self)}
 
 
 class TitleSearch:
@@ -121,7 +120,6 @@ class TitleSearch:
         return _next_name(terms, progress.name, seen)
 
     def settle(self, tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
-        """Write shows, candidates and errors."""
         lock_titles(tx, [str(one.job.key) for one in settlements])
         found: dict[str, int] = {}
         doubtful: dict[str, Sequence[Candidate]] = {}

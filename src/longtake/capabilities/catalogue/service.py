@@ -73,7 +73,6 @@ class Catalogue:
         return [one if isinstance(one, LongtakeError) else next(written) for one in checked]
 
     async def show(self, title_id: str) -> dict[str, Any]:
-        """Return one title."""
         return show_title(await self.database.read(get_title, title_id))
 
     async def page(self, wanted: TitleFilter, before: str | None, limit: int) -> list[dict[str, Any]]:
@@ -123,7 +122,6 @@ class Catalogue:
         return job.id
 
     async def status(self) -> dict[str, Any]:
-        """Return the status of the catalogue."""
         found = await self.database.read(read_status, self.database.incarnation)
         return show_status(found, tmdb_configured=self.tmdb.configured)
 
@@ -147,7 +145,6 @@ class Catalogue:
         return True
 
     async def start(self) -> None:
-        """Resume after a shutdown."""
         await self.database.run(partial(_pause_kinds, paused=False))
 
     async def _write(self, new: Sequence[NewTitle], request_id: str | None) -> list[WrittenTitle]:

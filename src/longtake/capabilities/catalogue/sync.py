@@ -138,7 +138,6 @@ class Sync:
         return Snooze(0.0, memo=behind, progress=True, data=matches, then=then)
 
     def settle_ids(self, tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
-        """Write what the lists said."""
         for one in settlements:
             if isinstance(matches := one.outcome.data, ListMatches):
                 lock_titles(tx, [*matches.found, *matches.doubtful])

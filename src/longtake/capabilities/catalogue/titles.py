@@ -131,12 +131,9 @@ def _insert(tx: Transaction, new: Iterable[NewTitle], pictures: Mapping[str, dic
         {
             "id": new_id(),
             "identity": one.identity,
-            "bangumi_id": one.bangumi_id,
-            **{name: getattr(one, name) for name in NAMES},
-            "year": one.year,
+            **{name: getattr(one, name) for name in ("bangumi_id", *NAMES, "year", "tmdb_id")},
             **empty,
             **poster_columns_of(one, pictures),
-            "tmdb_id": one.tmdb_id,
             "tmdb_found_by": "import" if one.tmdb_id else None,
             "due": bool(one.title_japanese) and not one.tmdb_id,
         }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from sqlalchemy import Row, Text, cast, exists, func, literal, select, text, update
 
+from longtake.capabilities.media.imports import UNDER_WAY
 from longtake.capabilities.media.mirror_retry import IMPORT, import_wait, needs_alert
 from longtake.capabilities.media.store import alert_not_saved, announce, note_failure
 from longtake.clock import iso_timestamp
@@ -95,8 +96,7 @@ def fix_stuck(tx: Transaction) -> list[str]:
     """
     lost = list(tx.execute(_STUCK_WITHOUT_JOB, {"most": MOST_STUCK}).scalars())
     # Checked again with the lock: of two concurrent fixes the second finds nothing.
-    since = func.coalesce(assets.c.mirror_tried_at, assets.c.completed_at, assets.c.created_at)
-    still = (assets.c.id.in_(lost), since < later(-STUCK_SECONDS))
+    still = (assets.c.id.in_(lost), later(-STUCK_SECONDS) > _SINCE)
     free = select(assets.c.id).where(*still).order_by(assets.c.id).with_for_update(skip_locked=True)
     before, after = map(literal, STUCK_ERROR.split("%s"))
     reason = before + assets.c.mirror_state + after
@@ -130,7 +130,7 @@ STUCK_SECONDS = 600.0
 STUCK_ERROR = "COPY_STUCK: The copy was stuck in the state %s."
 MOST_STUCK = 50
 PAGE = 500
-UNDER_WAY = ("pending", "downloading", "uploading")
+_SINCE = func.coalesce(assets.c.mirror_tried_at, assets.c.completed_at, assets.c.created_at)
 #: Word for word the condition of the index `assets_unfinished`: otherwise SQLite does not use it.
 _UNFINISHED = text(
     "(mirror_state IN ('pending', 'downloading', 'uploading', 'failed')"
@@ -165,8 +165,7 @@ def fail_stuck(tx: Transaction, engine: Engine) -> list[str]:
 
     Each failure counts as a try. The next try, if any is left, is enqueued for its time.
     """
-    since = func.coalesce(assets.c.mirror_tried_at, assets.c.completed_at, assets.c.created_at)
-    tried = (assets.c.mirror_state.in_(UNDER_WAY), ~_never_started(MIRROR), since < later(-STUCK_SECONDS))
+    tried = (assets.c.mirror_state.in_(UNDER_WAY), ~_never_started(MIRROR), later(-STUCK_SECONDS) > _SINCE)
     rows = _without_job(tx, MIRROR, tried, MOST_STUCK)
     for row in rows:
         _fail(tx, engine, row)

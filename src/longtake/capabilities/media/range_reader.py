@@ -182,7 +182,6 @@ class Spools:
 
     @property
     def full(self) -> bool:
-        """Return whether the next file has to wait."""
         return self._places.locked()
 
     @contextlib.asynccontextmanager

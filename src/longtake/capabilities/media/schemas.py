@@ -27,7 +27,6 @@ class AddBody(BaseModel):
     title: str | None = Field(default=None, description="A title for people.")
 
     def request(self) -> ImportRequest:
-        """Return the request as the service takes it."""
         return ImportRequest(self.url, self.kind, self.title)
 
 

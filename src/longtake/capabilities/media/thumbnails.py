@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -258,7 +258,6 @@ class Previews:
         return Done(data=asset)
 
     def settle(self, tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
-        """Write the results of the tries."""
         for one in sorted(settlements, key=lambda settlement: str(settlement.job.args["asset"])):
             # An end that only the engine saw (a crash, a time limit) brings no asset.
             asset_id: str = one.job.args["asset"]
@@ -278,23 +277,16 @@ def _preview_key(asset: Asset) -> str:
 # -- making thumbnails ------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
 class ThumbnailMaker:
     """Makes thumbnails. With ``cloudflare``, those of videos at public addresses are requested there first."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        client: HttpClient,
-        decoders: DecoderPool,
-        owner: AssetOwner | None = None,
-        cloudflare: CloudflareFrames | None = None,
-    ) -> None:
-        self._storage = storage
-        self._client = client
-        self._decoders = decoders
-        self._owner = owner or AssetOwner()
-        self._cloudflare = cloudflare
-        self._spools = Spools()
+    storage: Storage
+    client: HttpClient
+    decoders: DecoderPool
+    owner: AssetOwner = field(default_factory=AssetOwner)
+    cloudflare: CloudflareFrames | None = None
+    spools: Spools = field(default_factory=Spools)
 
     async def make(self, asset: Asset, *, of_copy: bool = False) -> Thumbnail:
         """Return a thumbnail. ``of_copy`` leaves out the source, which has used up its tries.
@@ -304,7 +296,7 @@ class ThumbnailMaker:
         if asset.key is None:
             return await self._from_source(asset)
         try:
-            return await self._from_file(await open_stored(self._storage, asset.key), asset, "copy")
+            return await self._from_file(await open_stored(self.storage, asset.key), asset, "copy")
         except (AssetGone, StorageError) as trouble:
             if of_copy or asset.source_url is None:
                 raise
@@ -314,17 +306,17 @@ class ThumbnailMaker:
                 raise trouble from error
 
     async def _from_source(self, asset: Asset) -> Thumbnail:
-        headers = await self._owner.download_headers(asset)
+        headers = await self.owner.download_headers(asset)
         # A source that needs our key must not be handed to Cloudflare.
-        if self._cloudflare is not None and asset.kind == "video" and asset.source_url and not headers:
+        if self.cloudflare is not None and asset.kind == "video" and asset.source_url and not headers:
             try:
-                made = await self._cloudflare.make(asset.source_url)
+                made = await self.cloudflare.make(asset.source_url)
             except LongtakeError as error:
                 log.info("Cloudflare gave no frame", action="thumbnail", asset_id=asset.id, code=error.code)
             else:
                 metadata = {"method": "cloudflare", "version": VERSION, "of": "source"}
                 return Thumbnail(made.picture, made.placeholder, None, None, None, metadata)
-        async with open_source(self._client, asset.source_url or "", headers, self._spools) as file:
+        async with open_source(self.client, asset.source_url or "", headers, self.spools) as file:
             return await self._from_file(file, asset, "source")
 
     async def _from_file(self, file: RangedFile, asset: Asset, of: str) -> Thumbnail:
@@ -334,7 +326,7 @@ class ThumbnailMaker:
                 f"The file is not {'an image' if asset.kind == 'image' else 'a video'} of a supported type."
             )
         wish = DecodeRequest("still", media.content_type, WIDTH, HEIGHT, QUALITY, AT_SECONDS)
-        made: DecodeResult = await self._decoders.decode(wish, file)
+        made: DecodeResult = await self.decoders.decode(wish, file)
         metadata = {"method": "frames", "version": VERSION, "of": of, "bytes_read": made.bytes_read}
         return Thumbnail(made.picture, made.placeholder, made.width, made.height, made.duration_seconds, metadata)
 
