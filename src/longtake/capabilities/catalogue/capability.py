@@ -12,8 +12,7 @@ from longtake.adapters.providers.bangumi import Bangumi
 from longtake.adapters.providers.tmdb import KEY_SETTING, Tmdb
 from longtake.capabilities.catalogue.calendar import Calendar
 from longtake.capabilities.catalogue.poster_fetcher import PosterFetcher, PosterHosts
-from longtake.capabilities.catalogue.posters import PosterDownloader, poster_lane
-from longtake.capabilities.catalogue.removal import PosterRemoval
+from longtake.capabilities.catalogue.posters import PosterDownloader, PosterRemoval, poster_lane
 from longtake.capabilities.catalogue.search import TitleSearch
 from longtake.capabilities.catalogue.sync import Sync, YearLists
 from longtake.capabilities.catalogue.tables import CALENDAR, SYNC
@@ -43,7 +42,7 @@ def capability(context: Context) -> Capability:
         PosterDownloader(jobs, settings.poster_check_days),
         YearLists(jobs),
         TitleSearch(jobs),
-        PosterRemoval(jobs.database, jobs.storage),
+        PosterRemoval(jobs),
     )
     every = {SYNC: settings.sync_minutes * 60.0, CALENDAR: settings.calendar_hours * 3600.0}
     return Capability(

@@ -1,4 +1,4 @@
-"""The job ``catalogue.poster``: copy one poster into our storage, or ask whether it has changed; and requests for it.
+"""The jobs ``catalogue.poster`` and ``catalogue.remove``: fetch a poster into our storage, check it, remove its files.
 
 The job's key is the hash of the poster's address, so over all workers there is one download of a poster at any time.
 The object has the poster's own name: when a worker dies between object and row, the next one finds the object instead
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import Row, select, update
+from sqlalchemy import Row, or_, select, update
 
 from longtake.adapters.decoder.errors import DecodersBusy
 from longtake.adapters.storage import NewObject
@@ -23,9 +23,8 @@ from longtake.adapters.storage.media_type import WEBP, MediaType, media_type
 from longtake.batch_loader import BatchLoader
 from longtake.capabilities.catalogue.errors import PosterBroken, PosterError, PosterIo, PosterStatus
 from longtake.capabilities.catalogue.new_titles import NewTitle, check_title
-from longtake.capabilities.catalogue.poster_fetcher import MOST_BYTES, FetchedPoster, KnownPoster, PosterHosts, is_local
+from longtake.capabilities.catalogue.poster_fetcher import MOST_BYTES, FetchedPoster, PosterHosts, is_local
 from longtake.capabilities.catalogue.queries import no_title
-from longtake.capabilities.catalogue.removal import remove_unused_posters
 from longtake.capabilities.catalogue.store import (
     EXTENSIONS,
     StoredPoster,
@@ -34,6 +33,7 @@ from longtake.capabilities.catalogue.store import (
     find_posters,
     lock_titles,
     lock_with_titles,
+    remove_unused_posters,
     stem_of,
     write_failed,
     write_retried,
@@ -59,6 +59,8 @@ LANE = "catalogue.posters"
 BACK_OFF = Exponential(first=5.0, most=60.0)
 ATTEMPTS = 3
 TIME_LIMIT = 120.0
+#: Files are removed until they are gone.
+REMOVAL_ATTEMPTS = 10_000
 TOO_MANY = 429
 BUSY_SECONDS = 2.0
 DAY_SECONDS = 86_400.0
@@ -196,8 +198,7 @@ class PosterDownloader:
         """Return the poster; None when its source has not changed."""
         if row.version == 0 and (stored := await self._find_stored(row.hash)) is not None:
             return stored
-        known = KnownPoster(row.fetched_from or row.url, row.etag, row.last_modified) if row.file else None
-        picture = await self._fetcher.fetch(row.url, known)
+        picture = await self._fetcher.fetch(row)
         return None if picture is None else await self._keep(row, picture)
 
     async def _keep(self, row: Row[Any], picture: FetchedPoster) -> StoredPoster:
@@ -257,3 +258,39 @@ def _reporting(operation: Literal["read", "write"], key: str) -> Iterator[None]:
 def _stored(picture: FetchedPoster, file: str, small: str, version: int, checksum: str) -> StoredPoster:
     same = {name: getattr(picture, name) for name in ("width", "height", "etag", "last_modified")}
     return StoredPoster(file, small, version, len(picture.body), checksum, fetched_from=picture.url, **same)
+
+
+# -- removal ---------------------------------------------------------------------------------------------------------
+
+
+class PosterRemoval:
+    """The job kind ``catalogue.remove``: removes files of posters."""
+
+    def __init__(self, context: CatalogueContext) -> None:
+        self._database = context.database
+        self._storage = context.storage
+
+    def kind(self) -> JobKind:
+        back_off = Exponential(first=5.0, most=3600.0)
+        return JobKind(REMOVE, self.run, priority=Priority.LOW, max_attempts=REMOVAL_ATTEMPTS, back_off=back_off)
+
+    async def run(self, job: Job) -> Outcome:
+        """Remove the files that no row names; a poster added again meanwhile keeps its files."""
+        files = await self._database.read(_unnamed, job.args["files"])
+        try:
+            await self._storage.delete([poster_key(file) for file in files])
+        except StorageError as error:
+            return Retry(error.code, error.message)
+        return Done()
+
+
+def _unnamed(tx: Transaction, files: Sequence[str]) -> list[str]:
+    # A poster that was added again has a row before it has a file: its files are left alone.
+    hashes = {file.partition(".")[0].partition("-")[0] for file in files}
+    named = or_(
+        posters.c.file.in_(files), posters.c.thumbnail.in_(files), posters.c.hash.in_(hashes) & posters.c.file.is_(None)
+    )
+    rows = tx.execute(select(posters.c.hash, posters.c.file, posters.c.thumbnail).where(named)).all()
+    kept = {name for row in rows for name in (row.file, row.thumbnail)}
+    pending = {row.hash for row in rows if row.file is None}
+    return [file for file in files if file not in kept and file.partition(".")[0].partition("-")[0] not in pending]

@@ -27,10 +27,16 @@ from longtake.capabilities.catalogue.queries import (
     read_status,
     running_jobs,
 )
-from longtake.capabilities.catalogue.removal import remove_title
 from longtake.capabilities.catalogue.schemas import show_status, show_title
 from longtake.capabilities.catalogue.tables import CALENDAR, KINDS
-from longtake.capabilities.catalogue.titles import WrittenTitle, choose_show, forget_show, request_sync, write_titles
+from longtake.capabilities.catalogue.titles import (
+    WrittenTitle,
+    choose_show,
+    forget_show,
+    remove_title,
+    request_sync,
+    write_titles,
+)
 from longtake.capability import Context
 from longtake.db import Database, Transaction
 from longtake.engine.control import pause_kind

@@ -1,4 +1,4 @@
-"""Rows of posters and titles: locks, errors, and the outcomes of downloads and look-ups.
+"""Rows of posters and titles: locks, removal, errors, and the outcomes of downloads and look-ups.
 
 A transaction that writes titles with posters, stores posters or removes them locks the posters first, all at once, in
 order of hash, and the titles after them, in order of id. So each transaction sees what the one before it wrote, and two
@@ -22,6 +22,7 @@ from sqlalchemy import (
     bindparam,
     case,
     cast,
+    delete,
     literal,
     or_,
     select,
@@ -32,12 +33,14 @@ from sqlalchemy.dialects import postgresql, sqlite
 from longtake.adapters.storage.media_type import GIF, JPEG, PNG, WEBP
 from longtake.capabilities.catalogue.match_score import Candidate
 from longtake.capabilities.catalogue.poster_fetcher import HASH_CHARACTERS, LOCAL_PREFIX
-from longtake.capabilities.catalogue.tables import posters, titles
+from longtake.capabilities.catalogue.tables import POSTER, REMOVE, posters, titles
 from longtake.db.dialects import NOW, SQLITE, Identifier, Json, later
 from longtake.db.prepared import ForMany, Given
+from longtake.engine.control import cancel_of_subjects
 
 if TYPE_CHECKING:
     from longtake.db import Transaction
+    from longtake.engine.engine import Engine
     from longtake.engine.outcomes import Fail, Retry
 
 #: The extensions a poster may have, the most likely first.
@@ -117,6 +120,32 @@ def create_posters(tx: Transaction, urls: Mapping[str, str], also: Iterable[str]
         # A row that existed may be deleted before we have its lock; then it is created again.
         if urls.keys() <= found.keys():
             return found
+
+
+# -- removal ---------------------------------------------------------------------------------------------------------
+
+
+def remove_unused_posters(tx: Transaction, engine: Engine, names: Iterable[str]) -> None:
+    """Remove those of the posters that no title has any more."""
+    found = lock_posters(tx, names)
+    if not found:
+        return
+    # Only under the lock: a transaction that gave a title one of them held it before us, and has committed.
+    unused = sorted(found.keys() - posters_of(tx, titles.c.poster_hash.in_(found)))
+    if not unused:
+        return
+    # A download that is settled at this moment waits for our locks, and finds nothing to write.
+    cancel_of_subjects(tx, unused, [POSTER], "its poster is no longer used", wait=False)
+    tx.execute(delete(posters).where(posters.c.hash.in_(unused)))
+    for name in unused:
+        row = found[name]
+        files = {*files_of(name, version=1), row.file, row.thumbnail} - {None}
+        engine.enqueue(tx, REMOVE, {"files": sorted(files)})
+
+
+def posters_of(tx: Transaction, which: ColumnElement[bool]) -> set[str]:
+    """Return the hashes of these titles' posters."""
+    return set(tx.execute(select(titles.c.poster_hash).where(which, titles.c.poster_hash.is_not(None))).scalars())
 
 
 # -- errors ----------------------------------------------------------------------------------------------------------

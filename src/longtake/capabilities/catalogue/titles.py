@@ -1,4 +1,4 @@
-"""Writes titles: new ones, changes of existing ones, and which show of TMDB a title is.
+"""Writes titles: new ones, changes of existing ones, removal, and which show of TMDB a title is.
 
 Writing the same again changes nothing.
 """
@@ -9,14 +9,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import Boolean, Row, bindparam, case, or_, select, update
+from sqlalchemy import Boolean, Row, bindparam, case, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.capabilities.catalogue.new_titles import NAMES, NewTitle, merge
 from longtake.capabilities.catalogue.poster_fetcher import LOCAL_PREFIX, PosterHosts, is_local, poster_hash
-from longtake.capabilities.catalogue.queries import get_title
-from longtake.capabilities.catalogue.removal import posters_of, remove_unused_posters
-from longtake.capabilities.catalogue.store import NO_ERROR, cleared_error, create_posters
+from longtake.capabilities.catalogue.queries import get_title, no_title
+from longtake.capabilities.catalogue.store import (
+    NO_ERROR,
+    cleared_error,
+    create_posters,
+    lock_posters,
+    posters_of,
+    remove_unused_posters,
+)
 from longtake.capabilities.catalogue.tables import SEARCH, SUBJECT, SYNC, titles
 from longtake.clock import new_id
 from longtake.db.dialects import NOW, SQLITE
@@ -202,6 +208,20 @@ def _result(
     if identity not in found:
         raise StateConflict("A title was deleted while it was being written.", hint="Send the request again.")
     return WrittenTitle(str(found[identity].id), "updated" if changed[identity] else "unchanged")
+
+
+def remove_title(tx: Transaction, engine: Engine, title_id: str) -> None:
+    """Remove a title, and its poster if no other title has it."""
+    cancel_of_subjects(tx, [title_id], (SEARCH, SUBJECT), "its title was deleted")
+    # Posters come before titles in the order of locks.
+    lock_posters(tx, posters_of(tx, titles.c.id == title_id))
+    gone = tx.execute(
+        delete(titles).where(titles.c.id == title_id).returning(titles.c.id, titles.c.poster_hash)
+    ).first()
+    if gone is None:
+        raise no_title(title_id)
+    if gone.poster_hash is not None:
+        remove_unused_posters(tx, engine, [gone.poster_hash])
 
 
 # -- shows of TMDB ---------------------------------------------------------------------------------------------------
