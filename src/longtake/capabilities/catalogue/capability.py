@@ -12,7 +12,7 @@ from longtake.adapters.providers.bangumi import Bangumi
 from longtake.adapters.providers.tmdb import KEY_SETTING, Tmdb
 from longtake.capabilities.catalogue.calendar import Calendar
 from longtake.capabilities.catalogue.poster_fetcher import PosterFetcher, PosterHosts
-from longtake.capabilities.catalogue.posters import PosterDownloader, PosterRemoval, poster_lane
+from longtake.capabilities.catalogue.posters import LANE, PosterDownloader, PosterRemoval
 from longtake.capabilities.catalogue.search import TitleSearch
 from longtake.capabilities.catalogue.sync import Sync, YearLists
 from longtake.capabilities.catalogue.tables import CALENDAR, SYNC
@@ -51,7 +51,7 @@ def capability(context: Context) -> Capability:
             *Calendar(jobs).kinds(),
             *Sync(jobs.database, jobs.tmdb).kinds(),
         ],
-        lanes=[jobs.tmdb.lane, jobs.bangumi.lane, poster_lane(settings.posters_at_once)],
+        lanes=[jobs.tmdb.lane, jobs.bangumi.lane, Lane(LANE, max_running=settings.posters_at_once or None)],
         keyed_lanes={jobs.tmdb.name: [jobs.tmdb.lane]},
         schedules=[Schedule(kind, kind, every=seconds) for kind, seconds in every.items() if seconds],
         routers="longtake.capabilities.catalogue.routes:routers",

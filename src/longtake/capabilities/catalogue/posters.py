@@ -47,7 +47,6 @@ from longtake.db.dialects import NOW
 from longtake.engine.control import hurry
 from longtake.engine.jobs import Job, JobRequest, Priority
 from longtake.engine.kinds import Exponential, JobKind, Settlement
-from longtake.engine.lanes import Lane
 from longtake.engine.outcomes import Done, Fail, Outcome, Retry, Snooze
 from longtake.errors import LongtakeError
 
@@ -66,11 +65,6 @@ BUSY_SECONDS = 2.0
 DAY_SECONDS = 86_400.0
 #: Pages rendered before may still show the superseded version for a day.
 KEPT_SECONDS = DAY_SECONDS
-
-
-def poster_lane(at_once: int) -> Lane:
-    """Return the lane of downloads; 0 for no limit."""
-    return Lane(LANE, max_running=at_once or None)
 
 
 # -- requests --------------------------------------------------------------------------------------------------------

@@ -210,7 +210,7 @@ def write_failed(tx: Transaction, failed: Mapping[str, Fail]) -> None:
     """Write why downloads failed, and let the posters rest; a poster stored before stays."""
     for name in sorted(failed):
         error = failed[name]
-        times = {count: later(literal(_rest(count + 1), Float)) for count in range(_DOUBLINGS)}
+        times = {count: later(literal(min(REST_FIRST * 2.0**count, REST_MOST), Float)) for count in range(_DOUBLINGS)}
         due_at = case(times, value=posters.c.failures, else_=later(literal(REST_MOST, Float)))
         change = {"error_code": error.code, "error": error.message, "checked_at": NOW, "due_at": due_at}
         tx.execute(update(posters).where(posters.c.hash == name).values(**change, failures=posters.c.failures + 1))
@@ -233,11 +233,8 @@ def write_found(tx: Transaction, found: Mapping[str, int], how: str) -> None:
 
 def write_doubtful(tx: Transaction, doubtful: Mapping[str, Sequence[Candidate]]) -> None:
     """Write the candidates that a person may choose from; without any, the title counts as not found."""
-    _DOUBTFUL.run(tx, [{"title": title, "candidates": _as_json(some)} for title, some in doubtful.items()])
-
-
-def _as_json(candidates: Sequence[Candidate]) -> str | None:
-    return orjson.dumps([asdict(each) for each in candidates]).decode() if candidates else None
+    as_json = {title: orjson.dumps(some).decode() if some else None for title, some in doubtful.items()}
+    _DOUBTFUL.run(tx, [{"title": title, "candidates": candidates} for title, candidates in as_json.items()])
 
 
 def _looked_up(given: Given) -> Update:
@@ -289,10 +286,6 @@ def _has_file(file: str) -> ColumnElement[bool]:
 def _fetched(check_seconds: ColumnElement[float]) -> dict[str, Any]:
     due_at = later(check_seconds)
     return {"checked_at": NOW, "due_at": due_at, "failures": 0, "error_code": None, "error": None}
-
-
-def _rest(failures: int) -> float:
-    return min(REST_FIRST * 2.0 ** (failures - 1), REST_MOST)
 
 
 #: Built once: building a statement takes longer than running it.

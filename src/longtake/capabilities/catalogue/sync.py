@@ -99,7 +99,7 @@ class Sync:
 
     async def walk_posters(self, job: Job) -> Outcome:
         """Queue downloads of the next posters that are due."""
-        rows = await self._database.read(_due_posters, _place(job))
+        rows = await self._database.read(_due, _place(job), posters.c.due_at, posters.c.hash)
         if not rows:
             return Done()
         # There may be thousands, and none is urgent: the few look-ups, which wait for TMDB, go first.
@@ -118,7 +118,8 @@ class Sync:
         """
         if not self._tmdb.configured:
             return Done()
-        due = await self._database.read(_due_titles, _place(job))
+        shown = (titles.c.title_japanese, titles.c.year)
+        due = await self._database.read(_due, _place(job), titles.c.tmdb_due_at, titles.c.id, *shown)
         if not due:
             return Done()
         matches = await self._database.read(match_exactly, due)
@@ -145,16 +146,8 @@ class Sync:
                 write_doubtful(tx, matches.doubtful)
 
 
-def _due_posters(tx: Transaction, after: Sequence[Any] | None) -> Sequence[Row[Any]]:
-    return _due(tx, posters.c.due_at, posters.c.hash, after)
-
-
-def _due_titles(tx: Transaction, after: Sequence[Any] | None) -> Sequence[Row[Any]]:
-    return _due(tx, titles.c.tmdb_due_at, titles.c.id, after, titles.c.title_japanese, titles.c.year)
-
-
 def _due(
-    tx: Transaction, due_at: Column[Any], key: Column[Any], after: Sequence[Any] | None, *more: Column[Any]
+    tx: Transaction, after: Sequence[Any] | None, due_at: Column[Any], key: Column[Any], *more: Column[Any]
 ) -> Sequence[Row[Any]]:
     """Return the next rows, by their key, in the order in which they became due."""
     due = select(key, due_at.label("due_at"), *more).where(due_at <= NOW)

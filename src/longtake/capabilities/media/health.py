@@ -74,7 +74,9 @@ TARGETS = (
 def media_health(tx: Transaction) -> dict[str, Any]:
     """Return the figures of the last 24 hours and the targets."""
     row = tx.execute(text("SELECT * FROM migration_health")).mappings().one()
-    figures = {name: _rounded(value) for name, value in row.items()}
+    figures = {
+        name: round(float(value), 4) if isinstance(value, float | Decimal) else value for name, value in row.items()
+    }
     counts = {name: value for name, value in figures.items() if not name.endswith("_rate")}
     return {**counts, "targets": [target.judge(figures) for target in TARGETS]}
 
@@ -107,17 +109,11 @@ def fix_stuck(tx: Transaction) -> list[str]:
     return sorted(fixed)
 
 
-def _rounded(value: Any) -> Any:
-    return round(float(value), 4) if isinstance(value, float | Decimal) else value
-
-
 def _rows(tx: Transaction, wanted: TextualSelect, most: int) -> list[dict[str, Any]]:
-    found = tx.execute(wanted, {"most": most}).mappings()
-    return [{str(name): _plain(value) for name, value in row.items()} for row in found]
-
-
-def _plain(value: Any) -> Any:
-    return iso_timestamp(value) if isinstance(value, datetime) else value
+    return [
+        {name: iso_timestamp(value) if isinstance(value, datetime) else value for name, value in row.items()}
+        for row in tx.execute(wanted, {"most": most}).mappings()
+    ]
 
 
 log = structlog.get_logger(__name__)
