@@ -45,15 +45,18 @@ _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 
 class RangedFile:
-    """A file whose size and first bytes are known: a source for decoders. ``fetch`` returns any other part."""
+    """A file whose size and first bytes are known: a source for decoders.
 
-    def __init__(self, size: int, first: bytes, fetch: Callable[[int, int], Awaitable[bytes]]) -> None:
+    ``fetch`` returns any other part. Without it, the first bytes are the whole file.
+    """
+
+    def __init__(self, size: int, first: bytes, fetch: Callable[[int, int], Awaitable[bytes]] | None = None) -> None:
         self.size = size
         self.first = first
         self._fetch = fetch
 
     async def read(self, offset: int, length: int) -> bytes:
-        if offset + length <= len(self.first):
+        if self._fetch is None or offset + length <= len(self.first):
             return self.first[offset : offset + length]
         return await self._fetch(offset, length)
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from longtake.adapters.decoder.errors import DecodersBusy, MediaRefused
-from longtake.adapters.decoder.pool import DecoderPool, MemoryFile
+from longtake.adapters.decoder.pool import DecoderPool
 from longtake.adapters.decoder.protocol import DecodeRequest, DecodeResult
 from longtake.adapters.storage.errors import StorageError, StorageUnavailable
 from longtake.adapters.storage.keys import preview_key, thumbnail_key
 from longtake.adapters.storage.media_type import FIRST_BYTES, JPEG, WEBP, media_type
-from longtake.capabilities.media.range_reader import Spools, open_source, open_stored
+from longtake.capabilities.media.range_reader import RangedFile, Spools, open_source, open_stored
 from longtake.capabilities.media.store import (
     find_asset,
     give_up_thumbnail,
@@ -48,7 +48,6 @@ from longtake.services.assets.errors import AssetGone, ResultNotCopied
 if TYPE_CHECKING:
     from longtake.adapters.net import HttpClient
     from longtake.adapters.storage import Storage
-    from longtake.capabilities.media.range_reader import RangedFile
     from longtake.db import Database, Transaction
     from longtake.engine.engine import Engine
 
@@ -351,4 +350,6 @@ class CloudflareFrames:
             raise ResultNotCopied(f"Cloudflare answers {answer.status} to the request for a frame.")
         if media_type(answer.body) != JPEG:
             raise MediaRefused("Cloudflare did not send a JPEG.", hint="")
-        return await self._decoders.decode(DecodeRequest("still", JPEG.content_type), MemoryFile(answer.body))
+        return await self._decoders.decode(
+            DecodeRequest("still", JPEG.content_type), RangedFile(len(answer.body), answer.body)
+        )
