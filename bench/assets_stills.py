@@ -61,14 +61,14 @@ async def make_of_copies(folder: str, keys: list[str]) -> bytes:
     """Return the last of them."""
     from longtake.adapters.decoder.pool import DecoderPool
     from longtake.adapters.storage import open_storage
-    from longtake.capabilities.media.range_reader import StoredFile
+    from longtake.capabilities.media.range_reader import open_stored
     from longtake.settings import Settings
 
     storage = open_storage(Settings(storage_url=f"file:{folder}"))
     decoders, picture = DecoderPool(1), b""
     try:
         for key in keys:
-            picture = (await decoders.decode(still(), await StoredFile.open(storage, key))).picture
+            picture = (await decoders.decode(still(), await open_stored(storage, key))).picture
         return picture
     finally:
         await decoders.close()
@@ -91,15 +91,15 @@ async def make_of_sources(urls: list[str]) -> None:
 
 def still() -> "DecodeRequest":
     from longtake.adapters.decoder.protocol import DecodeRequest
-    from longtake.capabilities.media import thumbnail_maker
+    from longtake.capabilities.media import thumbnails
 
     return DecodeRequest(
         "still",
         "video/mp4",
-        thumbnail_maker.WIDTH,
-        thumbnail_maker.HEIGHT,
-        thumbnail_maker.QUALITY,
-        thumbnail_maker.AT_SECONDS,
+        thumbnails.WIDTH,
+        thumbnails.HEIGHT,
+        thumbnails.QUALITY,
+        thumbnails.AT_SECONDS,
     )
 
 

@@ -15,9 +15,15 @@ from sqlalchemy import select
 from longtake import Engine
 from longtake.adapters.decoder.pool import DecoderPool
 from longtake.capabilities.media.mirror import MIRROR_LANE
-from longtake.capabilities.media.previews import PREVIEW_LANE, Previews
-from longtake.capabilities.media.thumbnail_maker import CloudflareFrames, ThumbnailMaker
-from longtake.capabilities.media.thumbnails import THUMBNAIL_LANE, Thumbnails, asset_pictures
+from longtake.capabilities.media.store import asset_pictures
+from longtake.capabilities.media.thumbnails import (
+    PREVIEW_LANE,
+    THUMBNAIL_LANE,
+    CloudflareFrames,
+    Previews,
+    ThumbnailMaker,
+    Thumbnails,
+)
 from longtake.engine.tables import jobs
 from longtake.services.assets import THUMBNAIL
 from longtake_sandbox.media import draw_clip

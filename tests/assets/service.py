@@ -15,7 +15,6 @@ from longtake.adapters.net import HttpClient
 from longtake.capabilities.media.imports import Imports
 from longtake.capabilities.media.mirror import MIRROR_LANE, Mirror
 from longtake.capabilities.media.routes import Media, build_routes
-from longtake.capabilities.media.store import References
 from longtake.capability import AssetOwner
 from longtake.clock import SystemClock
 from longtake.server.web import create_web
@@ -62,7 +61,6 @@ class Service:
         self.clock = StoppedClock()
         mirror = Mirror(database, storage, HttpClient(), most_bytes=1_000_000)
         self.engine = Engine(database, [mirror.kind()], [MIRROR_LANE])
-        self.references = References(database, storage)
         self.imports = Imports(database, HttpClient(), most_unfinished=5)
         self.links = AssetLinks(storage, lambda: SECRET, "", self.clock)
         self.url = ""
@@ -80,7 +78,6 @@ class Service:
             self.storage,
             self.links,
             self.imports,
-            self.references,
             AssetOwner(),
             REFERENCE_BYTES,
         )

@@ -19,7 +19,6 @@ from longtake.adapters.net import HttpClient
 from longtake.capabilities.media.imports import ImportRequest, Imports, likely_kind, read_import
 from longtake.capabilities.media.mirror import MIRROR_LANE, Mirror
 from longtake.capabilities.media.routes import Media, build_routes
-from longtake.capabilities.media.store import References
 from longtake.capabilities.media.thumbnails import THUMBNAIL_LANE
 from longtake.capability import AssetOwner
 from longtake.clock import SystemClock
@@ -72,7 +71,6 @@ class Service:
             self.storage,
             self.links,
             self.imports,
-            References(self.database, self.storage),
             AssetOwner(),
             100_000,
         )

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import insert, update
 
 from longtake.adapters.storage.keys import preview_key, thumbnail_key
-from longtake.capabilities.media.thumbnails import asset_pictures
+from longtake.capabilities.media.store import asset_pictures
 from longtake.services.assets import assets
 from tests.assets.picture_stage import drawn
 from tests.assets.stage import MP4

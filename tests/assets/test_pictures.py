@@ -14,7 +14,7 @@ from PIL import Image
 
 from longtake.adapters.decoder.errors import MediaRefused
 from longtake.adapters.storage.media_type import JPEG, MEDIA_TYPES, PNG, WEBP, MediaType
-from longtake.capabilities.media.thumbnail_maker import image_size
+from longtake.capabilities.media.imports import image_size
 
 FORMS: list[tuple[MediaType, dict[str, Any]]] = [
     (PNG, {"format": "PNG"}),

@@ -10,7 +10,7 @@ from PIL import Image
 
 from longtake import Cancelled, Done, Fail, Retry, Snooze
 from longtake.adapters.decoder.pool import DecoderPool
-from longtake.capabilities.media import previews
+from longtake.capabilities.media import thumbnails
 from longtake.services.assets import MIRROR, PREVIEW, assets
 from tests.assets.picture_stage import CLIP, PictureStage, by_parts
 
@@ -50,9 +50,9 @@ async def test_a_video_gets_a_picture_that_moves(stage: PictureStage) -> None:
 
 async def test_it_waits_for_our_copy_and_then_gives_up(stage: PictureStage, clock: StoppedClock) -> None:
     asset_id = await with_thumbnail(stage)
-    for _ in range(previews.MOST_LOOKS):
+    for _ in range(thumbnails.MOST_LOOKS):
         assert isinstance(await stage.run(PREVIEW), Snooze)
-        clock.advance(previews.LOOK_SECONDS)
+        clock.advance(thumbnails.LOOK_SECONDS)
     outcome = await stage.run(PREVIEW)
     assert isinstance(outcome, Fail)
     asset = await stage.asset(asset_id)
@@ -69,7 +69,7 @@ async def test_our_own_storage_costs_no_try(stage: PictureStage, clock: StoppedC
         outcome = await stage.run(PREVIEW)
         assert isinstance(outcome, Snooze)
         assert outcome.code == stage.removable.code
-        clock.advance(previews.STORAGE_SECONDS)
+        clock.advance(thumbnails.PREVIEW_STORAGE_SECONDS)
     stage.removable.bring_back()
     await stage.run(PREVIEW)
     assert (await stage.asset(asset_id)).preview_state == "completed"
@@ -83,7 +83,7 @@ async def test_a_decoder_that_fails_is_tried_three_times_and_changes_nothing_els
     await stage.decoders.close()
     stage.decoders = DecoderPool(1, wall_seconds=0.0)
     stage.declare()
-    for wait in previews.WAITS:
+    for wait in thumbnails.PREVIEW_WAITS:
         assert isinstance(await stage.run(PREVIEW), Retry)
         clock.advance(wait)
     await stage.run(PREVIEW)
@@ -98,11 +98,11 @@ async def test_a_decoder_that_fails_is_given_up_after_three_tries_whatever_comes
     asset_id = await with_thumbnail(stage)
     for _ in range(2):
         assert isinstance(await stage.run(PREVIEW), Snooze)
-        clock.advance(previews.LOOK_SECONDS)
+        clock.advance(thumbnails.LOOK_SECONDS)
     await stage.run(MIRROR)
     await stage.decoders.close()
     failing, busy = DecoderPool(1, wall_seconds=0.0), DecoderPool(0, place_seconds=0.01)
-    for wait in previews.WAITS:
+    for wait in thumbnails.PREVIEW_WAITS:
         stage.decoders = failing
         stage.declare()
         assert isinstance(await stage.run(PREVIEW), Retry)
@@ -112,7 +112,7 @@ async def test_a_decoder_that_fails_is_given_up_after_three_tries_whatever_comes
         stage.decoders = busy
         stage.declare()
         assert isinstance(await stage.run(PREVIEW), Snooze)
-        clock.advance(previews.STORAGE_SECONDS)
+        clock.advance(thumbnails.PREVIEW_STORAGE_SECONDS)
     stage.decoders = failing
     stage.declare()
     await stage.run(PREVIEW)

@@ -15,7 +15,7 @@ from longtake.adapters.net import HttpClient
 from longtake.adapters.storage.errors import StorageUnavailable
 from longtake.adapters.storage.local import LocalStorage
 from longtake.capabilities.media import range_reader
-from longtake.capabilities.media.range_reader import FIRST_PART, Spools, StoredFile, open_source
+from longtake.capabilities.media.range_reader import FIRST_PART, Spools, open_source, open_stored
 from tests.assets.stage import Source
 from tests.wait import PATIENCE_SECONDS, until
 
@@ -33,7 +33,7 @@ async def test_a_store_that_stalls_in_the_middle_is_our_own_trouble(
     folder_storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await folder_storage.put(KEY, bytes(1_000_000), "video/mp4")
-    file = await StoredFile.open(folder_storage, KEY)
+    file = await open_stored(folder_storage, KEY)
     monkeypatch.setattr(range_reader, "OPENING_SECONDS", 0.2)
 
     async def silent(*_arguments: object) -> AsyncIterator[bytes]:

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from longtake.adapters.decoder.errors import MediaRefused
-from longtake.capabilities.media.store import check_reference
+from longtake.capabilities.media.imports import check_reference
 from longtake.services.assets import NewAsset, reference_for_provider
 from longtake.services.assets.errors import AssetGone
 from longtake.services.assets.files import keep_bytes

@@ -16,6 +16,7 @@ from sqlalchemy import Float, literal, select, text, update
 from longtake.capabilities.catalogue.poster_fetcher import poster_hash
 from longtake.capabilities.catalogue.service import Catalogue
 from longtake.capabilities.catalogue.tables import KINDS, posters
+from longtake.capabilities.catalogue.titles import WrittenTitle
 from longtake.db.dialects import later, seconds_until
 from longtake.engine.control import pause_kind
 from longtake.engine.lane_store import lane_view
@@ -92,7 +93,7 @@ class CatalogueStudio(Studio):
     async def bring_all(self, titles: list[dict[str, Any]]) -> list[str]:
         """Bring in titles as the sandbox tells of them; return their ids."""
         brought = await self.catalogue.add_many([given(one) for one in titles])
-        return [one.written.id for one in brought if one.written is not None]
+        return [one.id for one in brought if isinstance(one, WrittenTitle)]
 
     async def show(self, title_id: str) -> dict[str, Any]:
         return await self.catalogue.show(title_id)

@@ -14,10 +14,9 @@ import pytest
 from longtake import Done, Retry, Worker
 from longtake.capabilities.catalogue.new_titles import NewTitle
 from longtake.capabilities.catalogue.poster_fetcher import poster_hash
-from longtake.capabilities.catalogue.removal import remove_title
 from longtake.capabilities.catalogue.search import SearchResult
 from longtake.capabilities.catalogue.tables import POSTER, SEARCH, SYNC, SYNC_POSTERS
-from longtake.capabilities.catalogue.titles import write_titles
+from longtake.capabilities.catalogue.titles import remove_title, write_titles
 from longtake.engine.outcomes import judge
 from tests.catalogue.stage import CatalogueStudio
 from tests.crossing import ending, ending_all, meet

@@ -12,7 +12,7 @@ from aiohttp import web
 from PIL import Image
 
 from longtake.capabilities.catalogue.poster_fetcher import poster_hash
-from longtake.capabilities.catalogue.poster_store import find_posters
+from longtake.capabilities.catalogue.store import find_posters
 from longtake.capabilities.catalogue.tables import POSTER, REMOVE, SYNC, SYNC_POSTERS
 from tests.assets.stage import Source
 from tests.catalogue.stage import DAY, HOUR, WEEK, CatalogueStudio, given, picture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given
@@ -134,7 +134,7 @@ def test_a_person_is_shown_the_best_and_only_so_many() -> None:
 
 def test_a_candidate_says_what_a_person_needs_to_choose() -> None:
     [found] = rank((NAME,), 2009, [show(7)])
-    told = found.as_dict()
+    told = asdict(found)
     assert set(told) == {"tmdb_id", "name", "original_name", "first_air_date", "score"}
     assert (told["tmdb_id"], told["original_name"], told["first_air_date"]) == (7, NAME, "2009-04-01")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, cast
 
-from longtake.capabilities.catalogue.poster_store import create_posters
+from longtake.capabilities.catalogue.store import create_posters
 from longtake.capabilities.catalogue.sync import BUSY_SECONDS, Sync
 from longtake.capabilities.catalogue.tables import POSTER, SEARCH, SYNC, SYNC_IDS, SYNC_POSTERS
 from longtake.capabilities.catalogue.titles import request_sync

@@ -12,7 +12,8 @@ from sqlalchemy import text
 from longtake import open_database
 from longtake.capabilities.catalogue.new_titles import NewTitle
 from longtake.capabilities.catalogue.tables import POSTER, SUBJECT, SYNC
-from longtake.capabilities.catalogue.titles import request_sync, write_titles
+from longtake.capabilities.catalogue.titles import WrittenTitle, request_sync, write_titles
+from longtake.errors import LongtakeError
 from tests.catalogue.stage import given
 from tests.engine.stage import finish
 from tests.outside import SQLITE
@@ -48,26 +49,26 @@ async def test_the_same_again_changes_no_byte_of_any_row(studio: CatalogueStudio
     before = await everything(studio)
     clock.advance(100)
     results = await studio.catalogue.add_many(titles)
-    assert {one.written.result for one in results if one.written} == {"unchanged"}
+    assert {one.result for one in results if isinstance(one, WrittenTitle)} == {"unchanged"}
     assert await everything(studio) == before
     assert await studio.jobs() == [], "nothing is to be done for what has not changed"
 
 
 async def test_one_that_is_wrong_keeps_no_other_out(studio: CatalogueStudio) -> None:
     good, bad, also_good = await studio.catalogue.add_many([{"bangumi_id": 1}, {"year": 3}, {"bangumi_id": 2}])
-    assert good.written is not None
-    assert also_good.written is not None
-    assert bad.refused is not None
-    assert bad.refused.code == "TITLE_INVALID"
+    assert isinstance(good, WrittenTitle)
+    assert isinstance(also_good, WrittenTitle)
+    assert isinstance(bad, LongtakeError)
+    assert bad.code == "TITLE_INVALID"
     assert await studio.sql("SELECT bangumi_id FROM titles ORDER BY 1") == [(1,), (2,)]
-    assert [one.refused for one in await studio.catalogue.add_many([])] == []
+    assert await studio.catalogue.add_many([]) == []
 
 
 async def test_the_same_title_twice_in_one_list_is_one_title(studio: CatalogueStudio) -> None:
     first, second = await studio.catalogue.add_many([{"bangumi_id": 1, **NAMED}, {"bangumi_id": 1, **NAMED}])
-    assert first.written is not None
-    assert second.written is not None
-    assert first.written.id == second.written.id
+    assert isinstance(first, WrittenTitle)
+    assert isinstance(second, WrittenTitle)
+    assert first.id == second.id
     assert await studio.sql("SELECT count(*) FROM titles") == [(1,)]
 
 
@@ -125,8 +126,8 @@ async def test_what_a_person_chose_is_not_overwritten_by_the_same_file_again(
     before = await everything(studio)
     for tmdb_id in (1, 3):
         [again] = await studio.catalogue.add_many([file[0] | {"tmdb_id": tmdb_id}])
-        assert again.written is not None
-        assert (again.written.id, again.written.result) == (title_id, "unchanged")
+        assert isinstance(again, WrittenTitle)
+        assert (again.id, again.result) == (title_id, "unchanged")
     assert await everything(studio) == before
     # The rest of what is said of it counts as ever.
     await studio.bring(**file[0] | {"title_english": "another name"})

@@ -12,7 +12,7 @@ from longtake.capabilities.generation.removal import Retention, delete_conversat
 from longtake.capabilities.generation.submissions import check_request
 from longtake.capabilities.generation.task_assets import TaskAssets
 from longtake.capabilities.generation.tasks import NewTask, create_task
-from longtake.capabilities.media.store import References
+from longtake.capabilities.media.imports import add_reference
 from longtake.clock import new_id
 from longtake.errors import NotFound, StateConflict
 from longtake.services.accounts.api_keys import create_key, make_key
@@ -170,8 +170,7 @@ async def test_of_two_who_delete_the_same_one_does(studio: Studio) -> None:
 
 
 async def reference(studio: Studio, user: str = USER) -> str:
-    references = References(studio.database, studio.context.storage)
-    return (await references.add(user, picture(), "image/png")).id
+    return (await add_reference(studio.database, studio.context.storage, user, picture(), "image/png")).id
 
 
 async def test_a_reference_is_kept_while_a_task_may_still_need_it(studio: Studio) -> None:

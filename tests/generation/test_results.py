@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from longtake.capabilities.generation.errors import PublicAddressMissing
-from longtake.capabilities.media.store import References
+from longtake.capabilities.media.imports import add_reference
 from longtake.errors import StateConflict
 from longtake.services.assets import AssetLinks
 from tests.generation.studio import CREDITS, USER
@@ -78,8 +78,7 @@ def picture() -> bytes:
 
 async def test_a_reference_is_sent_as_bytes_if_the_provider_takes_them(studio: Studio) -> None:
     """X5: reference images."""
-    references = References(studio.database, studio.context.storage)
-    asset = await references.add(USER, picture(), "image/png")
+    asset = await add_reference(studio.database, studio.context.storage, USER, picture(), "image/png")
     task = await studio.follow(await studio.submit(model="gemini-flash-image", references=[asset.id]))
     assert task.status == "completed"
     assert task.references == [asset.id]
@@ -87,8 +86,7 @@ async def test_a_reference_is_sent_as_bytes_if_the_provider_takes_them(studio: S
 
 async def test_a_reference_is_sent_as_an_address_that_the_provider_fetches(studio: Studio) -> None:
     """X5: reference images."""
-    references = References(studio.database, studio.context.storage)
-    asset = await references.add(USER, picture(), "image/png")
+    asset = await add_reference(studio.database, studio.context.storage, USER, picture(), "image/png")
     await studio.submit("a fox like this one", model="nano-banana-edit", references=[asset.id])
     await studio.step()
     [call] = studio.sandbox.calls(route="submit")
@@ -99,8 +97,7 @@ async def test_a_reference_is_sent_as_an_address_that_the_provider_fetches(studi
 
 async def test_without_a_public_address_such_a_reference_is_refused_before_credits_are_held(studio: Studio) -> None:
     """X5: reference images."""
-    references = References(studio.database, studio.context.storage)
-    asset = await references.add(USER, picture(), "image/png")
+    asset = await add_reference(studio.database, studio.context.storage, USER, picture(), "image/png")
     cancelled = await studio.submit(model="nano-banana-edit", references=[asset.id])
     await studio.generation.cancel(USER, cancelled)
     object.__setattr__(studio.generation, "reachable", False)

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from sqlalchemy import or_, select
 
 from longtake.adapters.providers.bangumi import Subject
-from longtake.capabilities.catalogue.context import CALL_SECONDS, CatalogueContext
 from longtake.capabilities.catalogue.errors import PosterPathInvalid
 from longtake.capabilities.catalogue.new_titles import FIRST_YEAR, LAST_YEAR, NAME_LIMIT, NewTitle
 from longtake.capabilities.catalogue.poster_fetcher import is_local
+from longtake.capabilities.catalogue.store import clear_error, record_error
 from longtake.capabilities.catalogue.tables import CALENDAR, SUBJECT, titles
-from longtake.capabilities.catalogue.title_errors import clear_error, record_error
 from longtake.capabilities.catalogue.titles import WrittenTitle, request_sync, write_titles
 from longtake.db import Transaction
 from longtake.engine.engine import Engine
@@ -26,9 +26,11 @@ from longtake.engine.events import append_event
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
-from longtake.engine.schedules import Schedule
-from longtake.services.provider_calls import Trouble, act_on_trouble, ask_provider
+from longtake.services.provider_calls import Trouble, act_on_trouble
 from longtake.validation import clean_plain_text
+
+if TYPE_CHECKING:
+    from longtake.capabilities.catalogue.capability import CatalogueContext
 
 #: The argument of a requested refresh, which runs even while there are no titles.
 BY_HAND = "by_hand"
@@ -42,30 +44,23 @@ class Calendar:
         self._bangumi = context.bangumi
 
     def kinds(self) -> list[JobKind]:
-        """Return the job kinds."""
         lane = self._bangumi.lane.name
         return [
             JobKind(CALENDAR, self.refresh, self.settle, lane=lane, time_limit=60.0, permit="call"),
             JobKind(SUBJECT, self.complete, self.settle, lane=lane, time_limit=60.0, permit="call"),
         ]
 
-    @staticmethod
-    def schedule(hours: int) -> list[Schedule]:
-        """Return how often the calendar is refreshed by itself."""
-        return [Schedule(CALENDAR, CALENDAR, every=hours * 3600.0)] if hours else []
-
     async def refresh(self, job: Job) -> Outcome:
         """Ask for the calendar. A scheduled refresh does nothing while the catalogue is empty, thus not in use."""
         if not job.args.get(BY_HAND) and not await self._context.database.read(_has_titles):
             return Done()
-        fetch = self._bangumi.calendar
-        subjects = await ask_provider(job, self._bangumi, fetch, CALL_SECONDS, breaker=self._context.breaker)
+        subjects = await self._context.ask(job, self._bangumi, self._bangumi.calendar)
         return subjects if isinstance(subjects, Outcome) else Done(data=subjects)
 
     async def complete(self, job: Job) -> Outcome:
         """Ask for what is missing in one title."""
         fetch = partial(self._bangumi.subject, int(job.args["bangumi_id"]))
-        subject = await ask_provider(job, self._bangumi, fetch, CALL_SECONDS, breaker=self._context.breaker)
+        subject = await self._context.ask(job, self._bangumi, fetch)
         if subject is None:
             return Fail("NOT_FOUND", f"Bangumi has no subject {job.args['bangumi_id']}.")
         return subject if isinstance(subject, Outcome) else Done(data=[subject])

@@ -39,18 +39,13 @@ class PosterStatus(PosterError):
     code = "POSTER_HTTP_STATUS"
     default_hint = "Longtake tries again later. If the address is wrong, give the title another poster."
 
-    def __init__(
-        self, message: str, hint: str | None = None, *, status: int = 0, retry_after: float | None = None
-    ) -> None:
-        super().__init__(message, hint, http_status=status)
+    def __init__(self, message: str, *, status: int = 0, retry_after: float | None = None) -> None:
+        super().__init__(message, http_status=status)
         self.status = status
         #: Seconds that the server asked us to wait.
         self.retry_after = retry_after
-
-    @property
-    def lasting(self) -> bool:  # type: ignore[override]
-        """Say whether the address itself is wrong: a busy or broken server may be well again soon."""
-        return self.status not in {408, 425, 429} and self.status < 500  # noqa: PLR2004 - the range of server errors
+        # The address itself is wrong: a busy or broken server may be well again soon.
+        self.lasting = status not in {408, 425, 429} and status < 500  # noqa: PLR2004 - the range of server errors
 
 
 class PosterBroken(PosterError):
@@ -66,9 +61,6 @@ class PosterIo(PosterError):
     code = "POSTER_IO"
     default_hint = "Longtake tries again automatically. `longtake alerts list` and the log say more about the storage."
     lasting = False
-
-    def __init__(self, message: str, hint: str | None = None, *, operation: str = "", path: str = "") -> None:
-        super().__init__(message, hint, operation=operation, path=path)
 
 
 class PosterPathInvalid(PosterError):

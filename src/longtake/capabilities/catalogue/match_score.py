@@ -10,9 +10,9 @@ one, so neither is taken.
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,10 +41,6 @@ class Candidate:
     original_name: str
     first_air_date: str
     score: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as rows and responses hold it."""
-        return asdict(self)
 
 
 def fold(name: str) -> str:

@@ -56,25 +56,17 @@ def check_title(given: Mapping[str, Any]) -> NewTitle:
         raise InvalidTitle(
             f"{unknown[0][:40]!r} is not a field of a title. Its fields are {', '.join(FIELDS)}.", field=unknown[0][:40]
         )
-    numbers = {name: _number(name, given.get(name)) for name in NUMBERS}
-    names = {name: _text(name, given.get(name), NAME_LIMIT) for name in NAMES}
-    year = numbers["year"]
+    checked: dict[str, Any] = {name: _number(name, given.get(name)) for name in NUMBERS}
+    checked |= {name: _text(name, given.get(name), NAME_LIMIT) for name in NAMES}
+    year = checked["year"]
     if year is not None and not FIRST_YEAR <= year <= LAST_YEAR:
         raise InvalidTitle(f"year is {year}; it must be {FIRST_YEAR} to {LAST_YEAR}.", field="year")
-    poster = _text("poster", given.get("poster"), most=4_000)
+    checked["poster"] = poster = _text("poster", given.get("poster"), most=4_000)
     if poster is not None:
         is_local(poster)
-    if numbers["bangumi_id"] is None and not any(names.values()):
+    if not any(checked[name] for name in ("bangumi_id", *NAMES)):
         raise InvalidTitle("The title has neither a Bangumi id nor a name.")
-    return NewTitle(
-        numbers["bangumi_id"],
-        names["title_japanese"],
-        names["title_chinese"],
-        names["title_english"],
-        year,
-        poster,
-        numbers["tmdb_id"],
-    )
+    return NewTitle(**checked)
 
 
 def _number(name: str, value: Any) -> int | None:

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from longtake.adapters.decoder.errors import DecoderFailed, MediaRefused
@@ -25,6 +25,8 @@ from longtake.capabilities.catalogue.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from sqlalchemy import Row
 
     from longtake.adapters.net import HttpClient, Response
     from longtake.clock import Clock
@@ -130,24 +132,7 @@ class FetchedPoster:
 
     @property
     def checksum(self) -> str:
-        """Return the SHA-256 of its bytes."""
         return hashlib.sha256(self.body).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class KnownPoster:
-    """A poster stored before: where it came from, and in which version."""
-
-    url: str
-    etag: str | None
-    last_modified: str | None
-
-    def conditions(self, url: str) -> dict[str, str]:
-        """Return the headers that ask for the poster only if it has changed."""
-        if url != self.url:
-            return {}
-        said = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
-        return {name: value for name, value in said.items() if value}
 
 
 class PosterFetcher:
@@ -162,24 +147,24 @@ class PosterFetcher:
         self._user_agent = user_agent
         self._clock = clock
 
-    async def fetch(self, url: str, known: KnownPoster | None = None) -> FetchedPoster | None:
-        """Return the poster; None when the known one has not changed. Raises the PosterError of the size asked for.
+    async def fetch(self, poster: Row[Any]) -> FetchedPoster | None:
+        """Return the row's poster; None when ours has not changed. Raises the PosterError of the size asked for.
 
         Another size is tried only for an error that it may avoid: a server that is down is not asked again.
         """
         first: PosterError | None = None
-        for one in self._hosts.sizes(url):
+        for one in self._hosts.sizes(poster.url):
             try:
-                return await self._fetch_size(one, known)
+                return await self._fetch_size(one, poster)
             except PosterError as error:
                 first = first or error
                 if not error.lasting:
                     raise
         raise first or PosterUnreachable("The poster has no address to fetch.")
 
-    async def _fetch_size(self, url: str, known: KnownPoster | None) -> FetchedPoster | None:
-        answer = await self._ask(url, known.conditions(url) if known else {})
-        if answer.status == NOT_MODIFIED and known is not None:
+    async def _fetch_size(self, url: str, poster: Row[Any]) -> FetchedPoster | None:
+        answer = await self._ask(url, _conditions(poster, url))
+        if answer.status == NOT_MODIFIED and poster.file:
             return None
         if answer.status != OK:
             retry_after = retry_after_seconds(answer.headers.get("Retry-After"), self._clock.now())
@@ -213,3 +198,11 @@ class PosterFetcher:
             raise PosterBroken(error.message) from None
         except NetError as error:
             raise PosterUnreachable(error.message) from None
+
+
+def _conditions(poster: Row[Any], url: str) -> dict[str, str]:
+    """Return the headers that ask for the poster only if it differs from ours."""
+    if not poster.file or url != (poster.fetched_from or poster.url):
+        return {}
+    said = {"If-None-Match": poster.etag, "If-Modified-Since": poster.last_modified}
+    return {name: value for name, value in said.items() if value}

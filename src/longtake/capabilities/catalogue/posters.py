@@ -1,4 +1,4 @@
-"""The job ``catalogue.poster``: copy one poster into our storage, or ask whether it has changed; and requests for it.
+"""The jobs ``catalogue.poster`` and ``catalogue.remove``: fetch a poster into our storage, check it, remove its files.
 
 The job's key is the hash of the poster's address, so over all workers there is one download of a poster at any time.
 The object has the poster's own name: when a worker dies between object and row, the next one finds the object instead
@@ -7,11 +7,12 @@ of fetching it again. Another version has another name, which no cache confuses 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import select, update
+from sqlalchemy import Row, or_, select, update
 
 from longtake.adapters.decoder.errors import DecodersBusy
 from longtake.adapters.storage import NewObject
@@ -20,55 +21,50 @@ from longtake.adapters.storage.errors import ObjectMissing, ObjectTooLarge, Stor
 from longtake.adapters.storage.keys import poster_key
 from longtake.adapters.storage.media_type import WEBP, MediaType, media_type
 from longtake.batch_loader import BatchLoader
-from longtake.capabilities.catalogue.context import CatalogueContext
 from longtake.capabilities.catalogue.errors import PosterBroken, PosterError, PosterIo, PosterStatus
 from longtake.capabilities.catalogue.new_titles import NewTitle, check_title
-from longtake.capabilities.catalogue.poster_fetcher import MOST_BYTES, FetchedPoster, KnownPoster, PosterHosts, is_local
-from longtake.capabilities.catalogue.poster_store import (
+from longtake.capabilities.catalogue.poster_fetcher import MOST_BYTES, FetchedPoster, PosterHosts, is_local
+from longtake.capabilities.catalogue.queries import no_title
+from longtake.capabilities.catalogue.store import (
     EXTENSIONS,
-    PosterRow,
     StoredPoster,
+    cleared_error,
     files_of,
     find_posters,
     lock_titles,
     lock_with_titles,
+    remove_unused_posters,
     stem_of,
     write_failed,
     write_retried,
     write_stored,
     write_unchanged,
 )
-from longtake.capabilities.catalogue.queries import no_title
-from longtake.capabilities.catalogue.removal import remove_unused_posters
 from longtake.capabilities.catalogue.tables import POSTER, REMOVE, posters, titles
-from longtake.capabilities.catalogue.title_errors import cleared_error
 from longtake.capabilities.catalogue.titles import create_poster_rows, poster_columns_of
 from longtake.db import Transaction
 from longtake.db.dialects import NOW
 from longtake.engine.control import hurry
 from longtake.engine.jobs import Job, JobRequest, Priority
 from longtake.engine.kinds import Exponential, JobKind, Settlement
-from longtake.engine.lanes import Lane
 from longtake.engine.outcomes import Done, Fail, Outcome, Retry, Snooze
 from longtake.errors import LongtakeError
 
 if TYPE_CHECKING:
+    from longtake.capabilities.catalogue.capability import CatalogueContext
     from longtake.engine.engine import Engine
 
 LANE = "catalogue.posters"
 BACK_OFF = Exponential(first=5.0, most=60.0)
 ATTEMPTS = 3
 TIME_LIMIT = 120.0
+#: Files are removed until they are gone.
+REMOVAL_ATTEMPTS = 10_000
 TOO_MANY = 429
 BUSY_SECONDS = 2.0
 DAY_SECONDS = 86_400.0
 #: Pages rendered before may still show the superseded version for a day.
 KEPT_SECONDS = DAY_SECONDS
-
-
-def poster_lane(at_once: int) -> Lane:
-    """Return the lane of downloads; 0 for no limit."""
-    return Lane(LANE, max_running=at_once or None)
 
 
 # -- requests --------------------------------------------------------------------------------------------------------
@@ -141,14 +137,13 @@ class PosterDownloader:
 
     def __init__(self, context: CatalogueContext, check_days: int) -> None:
         # Many jobs start at the same time: their rows are read together.
-        self._rows = BatchLoader[str, PosterRow](lambda names: context.database.read(find_posters, names))
+        self._rows = BatchLoader[str, Row[Any]](lambda names: context.database.read(find_posters, names))
         self._context = context
         self._storage = context.storage
         self._fetcher = context.fetcher
         self._check_seconds = check_days * DAY_SECONDS
 
     def kind(self) -> JobKind:
-        """Return the job kind."""
         return JobKind(
             POSTER, self.run, self.settle, lane=LANE, time_limit=TIME_LIMIT, max_attempts=ATTEMPTS, back_off=BACK_OFF
         )
@@ -186,22 +181,21 @@ class PosterDownloader:
         write_failed(tx, {name: one for name, one in outcomes.items() if isinstance(one, Fail)})
         write_retried(tx, {name: one for name, one in outcomes.items() if isinstance(one, Retry)})
 
-    def _retry(self, row: PosterRow, error: PosterError) -> Retry:
+    def _retry(self, row: Row[Any], error: PosterError) -> Retry:
         """Retry the download. Only Bangumi and TMDB may slow the lane down: other hosts have few posters."""
         if not isinstance(error, PosterStatus):
             return Retry(error.code, error.message)
         busy = error.status == TOO_MANY and self._context.hosts.is_main_source(row.url)
         return Retry(error.code, error.message, after=error.retry_after, slow_lane=busy)
 
-    async def _find_or_fetch(self, row: PosterRow) -> StoredPoster | None:
+    async def _find_or_fetch(self, row: Row[Any]) -> StoredPoster | None:
         """Return the poster; None when its source has not changed."""
         if row.version == 0 and (stored := await self._find_stored(row.hash)) is not None:
             return stored
-        known = KnownPoster(row.fetched_from or row.url, row.etag, row.last_modified) if row.file else None
-        picture = await self._fetcher.fetch(row.url, known)
+        picture = await self._fetcher.fetch(row)
         return None if picture is None else await self._keep(row, picture)
 
-    async def _keep(self, row: PosterRow, picture: FetchedPoster) -> StoredPoster:
+    async def _keep(self, row: Row[Any], picture: FetchedPoster) -> StoredPoster:
         """Store the poster and its thumbnail; the same bytes as before keep their name."""
         if row.file and row.thumbnail and picture.checksum == row.checksum:
             return _stored(picture, row.file, row.thumbnail, row.version, row.checksum)
@@ -214,7 +208,9 @@ class PosterDownloader:
     async def _find_stored(self, name: str) -> StoredPoster | None:
         """Return the poster that is in our storage under this name, with any extension, if it is whole."""
         files = {poster_key(file): file for file in (f"{name}.{one}" for one in EXTENSIONS)}
-        for key in await self._existing(list(files)):
+        with _reporting("read", next(iter(files))):
+            existing = await self._storage.existing(list(files))
+        for key in existing:
             body = await self._read(key)
             media = None if body is None else media_type(body)
             if body is None or media is None or media.kind != "image":
@@ -229,44 +225,66 @@ class PosterDownloader:
             return _stored(picture, files[key], small, 1, picture.checksum)
         return None
 
-    async def _existing(self, keys: list[str]) -> list[str]:
-        try:
-            return await self._storage.existing(keys)
-        except StorageError as error:
-            raise _unreadable(keys[0], error) from None
-
     async def _read(self, key: str) -> bytes | None:
-        try:
-            return await self._storage.get(key, MOST_BYTES)
-        except (ObjectMissing, ObjectTooLarge):
-            # An object larger than any poster is not one, and is replaced.
-            return None
-        except StorageError as error:
-            raise _unreadable(key, error) from None
+        with _reporting("read", key):
+            try:
+                return await self._storage.get(key, MOST_BYTES)
+            except (ObjectMissing, ObjectTooLarge):
+                # An object larger than any poster is not one, and is replaced.
+                return None
 
     async def _put(self, files: Mapping[str, tuple[bytes, MediaType]]) -> Sequence[StoredObject]:
         new = [NewObject(poster_key(file), body, kind.content_type, file) for file, (body, kind) in files.items()]
-        try:
+        with _reporting("write", new[0].key):
             return await self._storage.put_all(new)
-        except StorageError as error:
-            key = new[0].key
-            raise PosterIo(f"{key} could not be written: {error.message}", operation="write", path=key) from None
 
 
-def _unreadable(key: str, error: StorageError) -> PosterIo:
-    return PosterIo(f"{key} could not be read: {error.message}", operation="read", path=key)
+@contextmanager
+def _reporting(operation: Literal["read", "write"], key: str) -> Iterator[None]:
+    """Raise PosterIo for an error of our storage."""
+    try:
+        yield
+    except StorageError as error:
+        done = {"read": "read", "write": "written"}[operation]
+        raise PosterIo(f"{key} could not be {done}: {error.message}", operation=operation, path=key) from None
 
 
 def _stored(picture: FetchedPoster, file: str, small: str, version: int, checksum: str) -> StoredPoster:
-    return StoredPoster(
-        file,
-        small,
-        version,
-        len(picture.body),
-        checksum,
-        picture.width,
-        picture.height,
-        picture.url,
-        picture.etag,
-        picture.last_modified,
+    same = {name: getattr(picture, name) for name in ("width", "height", "etag", "last_modified")}
+    return StoredPoster(file, small, version, len(picture.body), checksum, fetched_from=picture.url, **same)
+
+
+# -- removal ---------------------------------------------------------------------------------------------------------
+
+
+class PosterRemoval:
+    """The job kind ``catalogue.remove``: removes files of posters."""
+
+    def __init__(self, context: CatalogueContext) -> None:
+        self._database = context.database
+        self._storage = context.storage
+
+    def kind(self) -> JobKind:
+        back_off = Exponential(first=5.0, most=3600.0)
+        return JobKind(REMOVE, self.run, priority=Priority.LOW, max_attempts=REMOVAL_ATTEMPTS, back_off=back_off)
+
+    async def run(self, job: Job) -> Outcome:
+        """Remove the files that no row names; a poster added again meanwhile keeps its files."""
+        files = await self._database.read(_unnamed, job.args["files"])
+        try:
+            await self._storage.delete([poster_key(file) for file in files])
+        except StorageError as error:
+            return Retry(error.code, error.message)
+        return Done()
+
+
+def _unnamed(tx: Transaction, files: Sequence[str]) -> list[str]:
+    # A poster that was added again has a row before it has a file: its files are left alone.
+    hashes = {file.partition(".")[0].partition("-")[0] for file in files}
+    named = or_(
+        posters.c.file.in_(files), posters.c.thumbnail.in_(files), posters.c.hash.in_(hashes) & posters.c.file.is_(None)
     )
+    rows = tx.execute(select(posters.c.hash, posters.c.file, posters.c.thumbnail).where(named)).all()
+    kept = {name for row in rows for name in (row.file, row.thumbnail)}
+    pending = {row.hash for row in rows if row.file is None}
+    return [file for file in files if file not in kept and file.partition(".")[0].partition("-")[0] not in pending]

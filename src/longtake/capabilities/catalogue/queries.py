@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import ColumnElement, Row, and_, func, or_, select
+from sqlalchemy import ColumnElement, Row, and_, case, func, or_, select
 
 from longtake.capabilities.catalogue.tables import (
     CALENDAR,
@@ -57,7 +57,11 @@ TMDB_STATES: dict[TmdbState, ColumnElement[bool]] = {
         ),
     ),
 }
-SHOWN = (*titles.columns, posters.c.width, posters.c.height, posters.c.size, posters.c.stored_at, posters.c.checked_at)
+SHOWN = (
+    *(*titles.columns, posters.c.width, posters.c.height, posters.c.checked_at),
+    case(*((condition, state) for state, condition in POSTER_STATES.items())).label("poster_state"),
+    case(*((condition, state) for state, condition in TMDB_STATES.items())).label("tmdb_state"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +116,8 @@ def read_status(tx: Transaction, incarnation: str | None) -> dict[str, Any]:
         "syncing": not SYNC_KINDS.isdisjoint(live_jobs),
         "jobs": dict(sorted(live_jobs.items())),
         "titles": tx.execute(select(func.count()).select_from(titles)).scalar_one(),
-        "posters": _counts(tx, POSTER_STATES),
-        "tmdb": _counts(tx, TMDB_STATES),
+        "posters": {state: _count(tx, condition) for state, condition in POSTER_STATES.items()},
+        "tmdb": {state: _count(tx, condition) for state, condition in TMDB_STATES.items()},
         "in_trouble": _count(tx, titles.c.error_code.is_not(None)),
         "schedules": {
             row.name: row for row in tx.execute(select(schedules).where(schedules.c.name.in_((SYNC, CALENDAR))))
@@ -131,18 +135,12 @@ def is_running(tx: Transaction, incarnation: str | None) -> bool:
 def running_jobs(tx: Transaction) -> int:
     """Return how many jobs of the catalogue are running."""
     running = (jobs.c.kind.in_(KINDS), jobs.c.state == "running")
-    count: int = tx.execute(select(func.count()).select_from(jobs).where(*running)).scalar_one()
-    return count
+    return int(tx.execute(select(func.count()).select_from(jobs).where(*running)).scalar_one())
 
 
 def _select() -> Any:
     return select(*SHOWN).join(posters, posters.c.hash == titles.c.poster_hash, isouter=True)
 
 
-def _counts(tx: Transaction, states: Any) -> dict[str, int]:
-    return {state: _count(tx, condition) for state, condition in states.items()}
-
-
 def _count(tx: Transaction, condition: ColumnElement[bool]) -> int:
-    count: int = tx.execute(select(func.count()).select_from(titles).where(condition)).scalar_one()
-    return count
+    return int(tx.execute(select(func.count()).select_from(titles).where(condition)).scalar_one())

@@ -15,7 +15,6 @@ from longtake.adapters.storage import Storage
 from longtake.adapters.storage.keys import poster_key
 from longtake.adapters.storage.media_type import type_of_key
 from longtake.capabilities.catalogue.poster_fetcher import LOCAL_PREFIX
-from longtake.capabilities.catalogue.poster_store import forget_file, names_file
 from longtake.capabilities.catalogue.posters import DownloadResult
 from longtake.capabilities.catalogue.queries import PosterState, TitleFilter, TmdbState
 from longtake.capabilities.catalogue.schemas import (
@@ -34,7 +33,9 @@ from longtake.capabilities.catalogue.schemas import (
     TitlesBody,
     TitleView,
 )
-from longtake.capabilities.catalogue.service import Catalogue, ImportResult
+from longtake.capabilities.catalogue.service import Catalogue
+from longtake.capabilities.catalogue.store import forget_file, names_file
+from longtake.capabilities.catalogue.titles import WrittenTitle
 from longtake.capability import Context
 from longtake.db import Database
 from longtake.engine.engine import Engine
@@ -67,10 +68,8 @@ def build_routes(catalogue: Catalogue) -> APIRouter:
     """Return the routes of the catalogue, except those of poster files."""
     router = APIRouter(prefix="/v1/catalogue", tags=["catalogue"], route_class=StrictRoute)
     _add_imports(router, catalogue)
-    _add_reads(router, catalogue)
-    _add_changes(router, catalogue)
+    _add_titles(router, catalogue)
     _add_work(router, catalogue)
-    _add_operation(router, catalogue)
     return router
 
 
@@ -97,7 +96,7 @@ def _add_imports(router: APIRouter, catalogue: Catalogue) -> None:
         return ImportedTitles(items=[_item(one) for one in await catalogue.add_many(body.titles, _request_id())])
 
 
-def _add_reads(router: APIRouter, catalogue: Catalogue) -> None:
+def _add_titles(router: APIRouter, catalogue: Catalogue) -> None:
     @router.get("/titles", responses=problems(*CALLER, "REQUEST_INVALID"), summary="Titles")
     async def list_of(
         caller: CurrentCaller,
@@ -123,8 +122,6 @@ def _add_reads(router: APIRouter, catalogue: Catalogue) -> None:
         caller.require(READ)
         return TitleView.model_validate(await catalogue.show(str(title_id)))
 
-
-def _add_changes(router: APIRouter, catalogue: Catalogue) -> None:
     @router.post(
         "/titles/{title_id}/match",
         responses=problems(*CALLER, *BODY, "NOT_FOUND", "TITLE_INVALID"),
@@ -170,8 +167,6 @@ def _add_work(router: APIRouter, catalogue: Catalogue) -> None:
         caller.require(OPERATE)
         return StartedJob(job_id=await catalogue.refresh_calendar(_request_id()))
 
-
-def _add_operation(router: APIRouter, catalogue: Catalogue) -> None:
     @router.get("/status", responses=problems(*CALLER), summary="Status of the catalogue")
     async def status(caller: CurrentCaller) -> CatalogueStatus:
         """Whether it runs, its jobs, and how many titles are in which state. Scope `read`."""
@@ -220,10 +215,10 @@ def build_poster_routes(database: Database, storage: Storage) -> APIRouter:
     return router
 
 
-def _item(one: ImportResult) -> ImportedTitle:
-    if one.written is None:
-        return ImportedTitle(id=None, result="refused", refused=_refusal(one.refused))
-    return ImportedTitle(id=one.written.id, result=one.written.result, refused=None)
+def _item(one: WrittenTitle | LongtakeError) -> ImportedTitle:
+    if isinstance(one, LongtakeError):
+        return ImportedTitle(id=None, result="refused", refused=_refusal(one))
+    return ImportedTitle(id=one.id, result=one.result, refused=None)
 
 
 def _download(one: DownloadResult) -> PosterDownload:

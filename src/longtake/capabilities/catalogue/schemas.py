@@ -241,20 +241,16 @@ def show_title(row: Row[Any]) -> dict[str, Any]:
     """Return a title as responses hold it."""
     error = None
     if row.error_code is not None:
-        error = {
-            "of": row.error_of,
-            "code": row.error_code,
-            "message": row.error,
-            "at": iso_timestamp(row.error_at),
-        }
+        at = iso_timestamp(row.error_at)
+        error = {"of": row.error_of, "code": row.error_code, "message": row.error, "at": at}
     return {
         **{name: getattr(row, name) for name in _COPIED},
         **{name: iso_timestamp(getattr(row, name)) for name in _TIMES},
-        "poster_state": _poster_state(row),
+        "poster_state": row.poster_state,
         "poster_width": row.width,
         "poster_height": row.height,
         "poster_checked_at": iso_timestamp(row.checked_at),
-        "tmdb_state": _tmdb_state(row),
+        "tmdb_state": row.tmdb_state,
         "tmdb_next_look_up_at": iso_timestamp(row.tmdb_due_at),
         "tmdb_candidates": row.tmdb_candidates or [],
         "error": error,
@@ -272,19 +268,3 @@ def show_status(status: dict[str, Any], *, tmdb_configured: bool) -> dict[str, A
         for name, row in sorted(rows.items())
     }
     return {**status, "tmdb_configured": tmdb_configured, "schedules": times}
-
-
-def _poster_state(row: Row[Any]) -> PosterState:
-    if row.poster_url is None:
-        return "none"
-    return "stored" if row.poster_url.startswith("/posters/") else "remote"
-
-
-def _tmdb_state(row: Row[Any]) -> TmdbState:
-    if row.tmdb_id is not None:
-        return "found"
-    if row.tmdb_candidates:
-        return "in_doubt"
-    if row.tmdb_found_by is None and row.tmdb_looked_up_at is not None:
-        return "not_found"
-    return "waiting" if row.tmdb_due_at is not None else "none"

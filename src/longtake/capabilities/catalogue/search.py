@@ -8,14 +8,13 @@ person to choose.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Float, bindparam, literal, select, update
 
 from longtake.batch_loader import BatchLoader
-from longtake.capabilities.catalogue.context import CALL_SECONDS, CatalogueContext
 from longtake.capabilities.catalogue.match_score import (
     Candidate,
     accepted,
@@ -25,30 +24,32 @@ from longtake.capabilities.catalogue.match_score import (
     rank,
     worth_a_look,
 )
-from longtake.capabilities.catalogue.matches import REST_SECONDS, write_doubtful, write_found
 from longtake.capabilities.catalogue.new_titles import NAMES
-from longtake.capabilities.catalogue.poster_store import lock_titles
+from longtake.capabilities.catalogue.store import (
+    UNKNOWN_SECONDS,
+    lock_titles,
+    record_error,
+    write_doubtful,
+    write_found,
+)
 from longtake.capabilities.catalogue.tables import SEARCH, titles
-from longtake.capabilities.catalogue.title_errors import record_error
 from longtake.db import Transaction
 from longtake.db.dialects import NOW, later
 from longtake.engine.engine import Engine
 from longtake.engine.jobs import Job
 from longtake.engine.kinds import JobKind, Settlement
 from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
-from longtake.services.provider_calls import Trouble, act_on_trouble, ask_provider
+from longtake.services.provider_calls import Trouble, act_on_trouble
+
+if TYPE_CHECKING:
+    from longtake.capabilities.catalogue.capability import CatalogueContext
 
 
-@dataclass(frozen=True, slots=True)
-class SearchTerms:
+class SearchTerms(NamedTuple):
     """What a title is searched by."""
 
     names: list[str]
     year: int | None
-
-    def as_list(self) -> list[Any]:
-        """Return them as a memo holds them."""
-        return [self.names, self.year]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,7 @@ class SearchProgress:
 
     def as_memo(self, terms: SearchTerms) -> dict[str, Any]:
         """Return it as the job's row holds it, with the terms it belongs to."""
-        candidates = [one.as_dict() for one in self.candidates]
-        return {"of": terms.as_list(), "name": self.name, "candidates": candidates, "check": self.check}
+        return {"of": list(terms), **asdict(self)}
 
 
 class TitleSearch:
@@ -85,7 +85,6 @@ class TitleSearch:
         self._tmdb = context.tmdb
 
     def kind(self) -> JobKind:
-        """Return the job kind."""
         return JobKind(SEARCH, self.run, self.settle, lane=self._tmdb.lane.name, time_limit=30.0, permit="call")
 
     async def run(self, job: Job) -> Outcome:
@@ -97,7 +96,7 @@ class TitleSearch:
         if progress.check is not None:
             return await self._check(job, terms, progress, progress.check)
         search = partial(self._tmdb.search, terms.names[progress.name])
-        shows = await ask_provider(job, self._tmdb, search, CALL_SECONDS, breaker=self._context.breaker)
+        shows = await self._context.ask(job, self._tmdb, search)
         if isinstance(shows, Outcome):
             return shows
         candidates = _merge(progress.candidates, rank(terms.names, terms.year, shows))
@@ -112,7 +111,7 @@ class TitleSearch:
     async def _check(self, job: Job, terms: SearchTerms, progress: SearchProgress, show_id: int) -> Outcome:
         """Take the show if one of its names is ours; else it stays a candidate."""
         fetch = partial(self._tmdb.other_names, show_id)
-        names = await ask_provider(job, self._tmdb, fetch, CALL_SECONDS, breaker=self._context.breaker)
+        names = await self._context.ask(job, self._tmdb, fetch)
         if isinstance(names, Outcome):
             return names
         if has_one_of(terms.names, names):
@@ -121,7 +120,6 @@ class TitleSearch:
         return _next_name(terms, progress.name, seen)
 
     def settle(self, tx: Transaction, _engine: Engine, settlements: Sequence[Settlement]) -> None:
-        """Write shows, candidates and errors."""
         lock_titles(tx, [str(one.job.key) for one in settlements])
         found: dict[str, int] = {}
         doubtful: dict[str, Sequence[Candidate]] = {}
@@ -142,7 +140,7 @@ class TitleSearch:
         write_doubtful(tx, doubtful)
         for title_id in sorted(failed):
             record_error(tx, titles.c.id == title_id, "tmdb", failed[title_id].code, failed[title_id].message)
-            rest = later(literal(REST_SECONDS, Float))
+            rest = later(literal(UNKNOWN_SECONDS, Float))
             unchosen = (titles.c.id == title_id, titles.c.tmdb_found_by.is_(None))
             tx.execute(update(titles).where(*unchosen).values(tmdb_due_at=rest, tmdb_looked_up_at=NOW))
 
@@ -159,7 +157,7 @@ def find_terms(tx: Transaction, title_ids: Sequence[str]) -> dict[str, SearchTer
 
 def read_progress(memo: dict[str, Any], terms: SearchTerms) -> SearchProgress:
     """Return how far a search is. After a change of the title's names or year it starts over."""
-    if memo.get("of") != terms.as_list():
+    if memo.get("of") != list(terms):
         return SearchProgress()
     candidates = [Candidate(**one) for one in memo["candidates"]]
     return SearchProgress(memo["name"], candidates, memo["check"])

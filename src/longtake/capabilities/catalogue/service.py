@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from longtake.adapters.providers.errors import ProviderError
 from longtake.adapters.providers.tmdb import Tmdb
 from longtake.capabilities.catalogue.calendar import BY_HAND
-from longtake.capabilities.catalogue.context import CatalogueContext
+from longtake.capabilities.catalogue.capability import CatalogueContext
 from longtake.capabilities.catalogue.errors import InvalidTitle
-from longtake.capabilities.catalogue.matches import choose_show, forget_show
 from longtake.capabilities.catalogue.new_titles import NewTitle, check_title
 from longtake.capabilities.catalogue.poster_fetcher import PosterHosts
 from longtake.capabilities.catalogue.posters import DownloadResult, request_downloads
@@ -27,10 +27,16 @@ from longtake.capabilities.catalogue.queries import (
     read_status,
     running_jobs,
 )
-from longtake.capabilities.catalogue.removal import remove_title
 from longtake.capabilities.catalogue.schemas import show_status, show_title
 from longtake.capabilities.catalogue.tables import CALENDAR, KINDS
-from longtake.capabilities.catalogue.titles import WrittenTitle, request_sync, write_titles
+from longtake.capabilities.catalogue.titles import (
+    WrittenTitle,
+    choose_show,
+    forget_show,
+    remove_title,
+    request_sync,
+    write_titles,
+)
 from longtake.capability import Context
 from longtake.db import Database, Transaction
 from longtake.engine.control import pause_kind
@@ -39,14 +45,6 @@ from longtake.errors import LongtakeError
 
 #: How often a shutdown checks for running jobs.
 CHECK_SECONDS = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class ImportResult:
-    """The result of one title of an import: written or refused."""
-
-    written: WrittenTitle | None = None
-    refused: LongtakeError | None = None
 
 
 @dataclass(frozen=True)
@@ -71,18 +69,16 @@ class Catalogue:
         [written] = await self._write([check_title(given)], request_id)
         return await self.show(written.id), written
 
-    async def add_many(self, given: Sequence[Mapping[str, Any]], request_id: str | None = None) -> list[ImportResult]:
-        """Write titles as ``add`` does; an invalid one does not keep out the others."""
+    async def add_many(
+        self, given: Sequence[Mapping[str, Any]], request_id: str | None = None
+    ) -> list[WrittenTitle | LongtakeError]:
+        """Write titles as ``add`` does; an invalid one does not keep out the others, and its error is returned."""
         checked = [_checked(one) for one in given]
         good = [one for one in checked if isinstance(one, NewTitle)]
         written = iter(await self._write(good, request_id) if good else ())
-        return [
-            ImportResult(refused=one) if isinstance(one, LongtakeError) else ImportResult(next(written))
-            for one in checked
-        ]
+        return [one if isinstance(one, LongtakeError) else next(written) for one in checked]
 
     async def show(self, title_id: str) -> dict[str, Any]:
-        """Return one title."""
         return show_title(await self.database.read(get_title, title_id))
 
     async def page(self, wanted: TitleFilter, before: str | None, limit: int) -> list[dict[str, Any]]:
@@ -126,10 +122,12 @@ class Catalogue:
 
     async def refresh_calendar(self, request_id: str | None = None) -> str:
         """Fetch Bangumi's calendar now, then sync; return the job id."""
-        return await self.database.run(_refresh, self.engine, request_id)
+        job = await self.database.run(
+            lambda tx: self.engine.enqueue(tx, CALENDAR, {BY_HAND: True}, key=BY_HAND, request_id=request_id)
+        )
+        return job.id
 
     async def status(self) -> dict[str, Any]:
-        """Return the status of the catalogue."""
         found = await self.database.read(read_status, self.database.incarnation)
         return show_status(found, tmdb_configured=self.tmdb.configured)
 
@@ -142,7 +140,7 @@ class Catalogue:
 
         Waiting jobs are kept, and run after ``start``.
         """
-        await self.database.run(_pause_kinds, True)  # noqa: FBT003
+        await self.database.run(partial(_pause_kinds, paused=True))
         try:
             async with asyncio.timeout(seconds):
                 # Other machines have running jobs too: only the database knows when they end.
@@ -153,11 +151,10 @@ class Catalogue:
         return True
 
     async def start(self) -> None:
-        """Resume after a shutdown."""
-        await self.database.run(_pause_kinds, False)  # noqa: FBT003
+        await self.database.run(partial(_pause_kinds, paused=False))
 
     async def _write(self, new: Sequence[NewTitle], request_id: str | None) -> list[WrittenTitle]:
-        return await self.database.run(_write, self.engine, self.hosts, new, request_id)
+        return await self.database.run(lambda tx: write_titles(tx, self.engine, self.hosts, new, request_id=request_id))
 
     async def _may_exist(self, tmdb_id: int) -> bool:
         """Say whether there is such a show. While TMDB cannot be asked, the person is believed."""
@@ -174,17 +171,7 @@ def _checked(given: Mapping[str, Any]) -> NewTitle | LongtakeError:
         return error
 
 
-def _write(
-    tx: Transaction, engine: Engine, hosts: PosterHosts, new: Sequence[NewTitle], request_id: str | None
-) -> list[WrittenTitle]:
-    return write_titles(tx, engine, hosts, new, request_id=request_id)
-
-
-def _refresh(tx: Transaction, engine: Engine, request_id: str | None) -> str:
-    return engine.enqueue(tx, CALENDAR, {BY_HAND: True}, key=BY_HAND, request_id=request_id).id
-
-
-def _pause_kinds(tx: Transaction, paused: bool) -> None:  # noqa: FBT001 - Database.run passes positions only
+def _pause_kinds(tx: Transaction, *, paused: bool) -> None:
     for kind in sorted(KINDS):
         pause_kind(tx, kind, paused=paused)
     if not paused:

@@ -22,7 +22,7 @@ titles = Table(
     metadata,
     Column("id", Identifier, primary_key=True),
     # What identifies the title when it is added again: its Bangumi id, else its name and year.
-    Column("identity", Text, nullable=False),
+    Column("identity", Text),
     Column("bangumi_id", BigInteger),
     Column("title_japanese", Text),
     Column("title_chinese", Text),
@@ -45,8 +45,8 @@ titles = Table(
     Column("error_code", Text),
     Column("error", Text),
     Column("error_at", Instant),
-    Column("created_at", Instant, nullable=False),
-    Column("updated_at", Instant, nullable=False),
+    Column("created_at", Instant),
+    Column("updated_at", Instant),
 )
 
 #: One row for each picture, however many titles have it.
@@ -54,11 +54,11 @@ posters = Table(
     "posters",
     metadata,
     Column("hash", Text, primary_key=True),
-    Column("url", Text, nullable=False),
+    Column("url", Text),
     # Its name below /posters/ once it is stored; another version has another name.
     Column("file", Text),
     Column("thumbnail", Text),
-    Column("version", Integer, nullable=False),
+    Column("version", Integer),
     Column("size", BigInteger),
     Column("checksum", Text),
     Column("width", Integer),
@@ -69,12 +69,12 @@ posters = Table(
     Column("last_modified", Text),
     # When to fetch it, or to ask the source whether it has changed.
     Column("due_at", Instant),
-    Column("failures", SmallInteger, nullable=False),
+    Column("failures", SmallInteger),
     Column("error_code", Text),
     Column("error", Text),
     Column("checked_at", Instant),
     Column("stored_at", Instant),
-    Column("created_at", Instant, nullable=False),
+    Column("created_at", Instant),
 )
 
 #: The years whose list of Japanese shows was fetched from TMDB.
@@ -82,9 +82,9 @@ tmdb_years = Table(
     "tmdb_years",
     metadata,
     Column("year", SmallInteger, primary_key=True),
-    Column("pages", Integer, nullable=False),
+    Column("pages", Integer),
     Column("error", Text),
-    Column("fetched_at", Instant, nullable=False),
+    Column("fetched_at", Instant),
 )
 
 tmdb_shows = Table(
@@ -93,11 +93,11 @@ tmdb_shows = Table(
     Column("year", SmallInteger, primary_key=True),
     Column("tmdb_id", BigInteger, primary_key=True),
     # The original name without differences of width, case and spaces.
-    Column("folded_name", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("original_name", Text, nullable=False),
-    Column("language", Text, nullable=False),
-    Column("first_air_date", Text, nullable=False),
-    Column("popularity", Double, nullable=False),
-    Column("fetched_by", Identifier, nullable=False),
+    Column("folded_name", Text),
+    Column("name", Text),
+    Column("original_name", Text),
+    Column("language", Text),
+    Column("first_air_date", Text),
+    Column("popularity", Double),
+    Column("fetched_by", Identifier),
 )

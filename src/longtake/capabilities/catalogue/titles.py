@@ -1,4 +1,7 @@
-"""Writes titles: inserts new ones and updates existing ones. Writing the same again changes nothing."""
+"""Writes titles: new ones, changes of existing ones, removal, and which show of TMDB a title is.
+
+Writing the same again changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import Boolean, Row, bindparam, case, or_, select, update
+from sqlalchemy import Boolean, Row, bindparam, case, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.capabilities.catalogue.new_titles import NAMES, NewTitle, merge
 from longtake.capabilities.catalogue.poster_fetcher import LOCAL_PREFIX, PosterHosts, is_local, poster_hash
-from longtake.capabilities.catalogue.poster_store import create_posters
-from longtake.capabilities.catalogue.removal import posters_of, remove_unused_posters
-from longtake.capabilities.catalogue.tables import SUBJECT, SYNC, titles
-from longtake.capabilities.catalogue.title_errors import NO_ERROR
+from longtake.capabilities.catalogue.queries import get_title, no_title
+from longtake.capabilities.catalogue.store import (
+    NO_ERROR,
+    cleared_error,
+    create_posters,
+    lock_posters,
+    posters_of,
+    remove_unused_posters,
+)
+from longtake.capabilities.catalogue.tables import SEARCH, SUBJECT, SYNC, titles
 from longtake.clock import new_id
 from longtake.db.dialects import NOW, SQLITE
+from longtake.engine.control import cancel_of_subjects
 from longtake.engine.jobs import JobRequest
 from longtake.engine.tables import jobs
 from longtake.errors import StateConflict
@@ -99,17 +109,17 @@ def create_poster_rows(
     urls = {one.poster: hosts.normalised(one.poster) for one in new if one.poster and not is_local(one.poster)}
     hashes = {given: poster_hash(url) for given, url in urls.items()}
     rows = create_posters(tx, {hashes[given]: url for given, url in urls.items()}, also=before)
-    return {given: _columns_of_row(url, rows[hashes[given]]) for given, url in urls.items()}
-
-
-def _columns_of_row(url: str, row: Row[Any]) -> dict[str, Any]:
-    """Return the columns of a title with this poster: where it is from, and where readers find it now."""
-    return {
-        "poster_source": url,
-        "poster_hash": row.hash,
-        "poster_url": LOCAL_PREFIX + row.file if row.file else url,
-        "thumbnail_url": LOCAL_PREFIX + row.thumbnail if row.file and row.thumbnail else None,
-    }
+    columns = {}
+    for given, url in urls.items():
+        row = rows[hashes[given]]
+        # Where the poster is from, and where readers find it now.
+        columns[given] = {
+            "poster_source": url,
+            "poster_hash": row.hash,
+            "poster_url": LOCAL_PREFIX + row.file if row.file else url,
+            "thumbnail_url": LOCAL_PREFIX + row.thumbnail if row.file and row.thumbnail else None,
+        }
+    return columns
 
 
 def poster_columns_of(one: NewTitle, pictures: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
@@ -127,12 +137,9 @@ def _insert(tx: Transaction, new: Iterable[NewTitle], pictures: Mapping[str, dic
         {
             "id": new_id(),
             "identity": one.identity,
-            "bangumi_id": one.bangumi_id,
-            **{name: getattr(one, name) for name in NAMES},
-            "year": one.year,
+            **{name: getattr(one, name) for name in ("bangumi_id", *NAMES, "year", "tmdb_id")},
             **empty,
             **poster_columns_of(one, pictures),
-            "tmdb_id": one.tmdb_id,
             "tmdb_found_by": "import" if one.tmdb_id else None,
             "due": bool(one.title_japanese) and not one.tmdb_id,
         }
@@ -146,10 +153,6 @@ def _insert(tx: Transaction, new: Iterable[NewTitle], pictures: Mapping[str, dic
     given = insert.values(created_at=NOW, updated_at=NOW, tmdb_due_at=due_at)
     statement = given.on_conflict_do_nothing().returning(titles.c.id, titles.c.identity)
     return {row.identity: str(row.id) for row in tx.execute(statement, rows)}
-
-
-def _can_be_looked_up(row: Mapping[str, Any]) -> bool:
-    return bool(row["title_japanese"]) and row["tmdb_found_by"] is None
 
 
 def _change(
@@ -175,7 +178,7 @@ def _change(
     identified = "tmdb_found_by" in change or "tmdb_id" in change
     if identified:
         change |= {"tmdb_due_at": None, "tmdb_candidates": None}
-    elif change.keys() & {*NAMES, "year"} and _can_be_looked_up(after):
+    elif change.keys() & {*NAMES, "year"} and after["title_japanese"] and after["tmdb_found_by"] is None:
         # The title may be found by its new names.
         change |= {"tmdb_due_at": NOW}
     completed = change and after["title_japanese"] and after["year"]
@@ -205,3 +208,42 @@ def _result(
     if identity not in found:
         raise StateConflict("A title was deleted while it was being written.", hint="Send the request again.")
     return WrittenTitle(str(found[identity].id), "updated" if changed[identity] else "unchanged")
+
+
+def remove_title(tx: Transaction, engine: Engine, title_id: str) -> None:
+    """Remove a title, and its poster if no other title has it."""
+    cancel_of_subjects(tx, [title_id], (SEARCH, SUBJECT), "its title was deleted")
+    # Posters come before titles in the order of locks.
+    lock_posters(tx, posters_of(tx, titles.c.id == title_id))
+    gone = tx.execute(
+        delete(titles).where(titles.c.id == title_id).returning(titles.c.id, titles.c.poster_hash)
+    ).first()
+    if gone is None:
+        raise no_title(title_id)
+    if gone.poster_hash is not None:
+        remove_unused_posters(tx, engine, [gone.poster_hash])
+
+
+# -- shows of TMDB ---------------------------------------------------------------------------------------------------
+
+
+def choose_show(tx: Transaction, title_id: str, tmdb_id: int | None) -> Row[Any]:
+    """Write a person's choice, which nothing overwrites; None means that TMDB does not have the title."""
+    get_title(tx, title_id)
+    cancel_of_subjects(tx, [title_id], [SEARCH], "a person chose the show")
+    chosen = {"tmdb_id": tmdb_id, "tmdb_found_by": "person", "tmdb_candidates": None, "tmdb_due_at": None}
+    _change_show(tx, title_id, **chosen, **cleared_error("tmdb"))
+    return get_title(tx, title_id)
+
+
+def forget_show(tx: Transaction, engine: Engine, title_id: str, request_id: str | None) -> Row[Any]:
+    """Take a title's match back, and have it looked up again at once."""
+    row = get_title(tx, title_id)
+    due = {"tmdb_due_at": NOW if row.title_japanese else None}
+    _change_show(tx, title_id, tmdb_id=None, tmdb_found_by=None, tmdb_candidates=None, tmdb_looked_up_at=None, **due)
+    request_sync(tx, engine, request_id)
+    return get_title(tx, title_id)
+
+
+def _change_show(tx: Transaction, title_id: str, **change: Any) -> None:
+    tx.execute(update(titles).where(titles.c.id == title_id).values(**change, updated_at=NOW))

@@ -22,7 +22,7 @@ from longtake.adapters.storage.errors import StorageUnavailable
 from longtake.adapters.storage.keys import result_key
 from longtake.adapters.storage.media_type import FIRST_BYTES, MediaType, media_type
 from longtake.capabilities.media.mirror_retry import runs, seconds_for_try
-from longtake.capabilities.media.mirror_store import note_progress, note_started
+from longtake.capabilities.media.store import note_progress, note_started
 from longtake.db.errors import DatabaseUnavailable
 from longtake.services.assets.errors import ResultNotCopied, SourceGone
 

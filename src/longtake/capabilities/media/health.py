@@ -8,11 +8,11 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from sqlalchemy import Column, Integer, MetaData, Row, Table, Text, cast, exists, func, literal, select, text, update
-from sqlalchemy.types import Float
+from sqlalchemy import Row, Text, cast, exists, func, literal, select, text, update
 
+from longtake.capabilities.media.imports import UNDER_WAY
 from longtake.capabilities.media.mirror_retry import IMPORT, import_wait, needs_alert
-from longtake.capabilities.media.mirror_store import alert_not_saved, announce_given_up, note_failure
+from longtake.capabilities.media.store import alert_not_saved, announce, note_failure
 from longtake.clock import iso_timestamp
 from longtake.db.dialects import NOW, Identifier, Instant, later
 from longtake.engine.jobs import JobRequest, Priority
@@ -23,8 +23,8 @@ from longtake.engine.tables import jobs
 from longtake.services.assets import MIRROR, THUMBNAIL, asset_from, assets
 
 if TYPE_CHECKING:
-    from sqlalchemy import Select
     from sqlalchemy.sql.elements import ColumnElement
+    from sqlalchemy.sql.selectable import TextualSelect
 
     from longtake.db import Database, Transaction
     from longtake.engine.engine import Engine
@@ -32,35 +32,18 @@ if TYPE_CHECKING:
     from longtake.engine.outcomes import Outcome
 
 
-_views = MetaData()
-stuck_videos = Table(
-    "stuck_videos",
-    _views,
-    Column("id", Identifier),
-    Column("user_id", Text),
-    Column("kind", Text),
-    Column("title", Text),
-    Column("migration_status", Text),
-    Column("migration_attempts", Integer),
-    Column("migration_error", Text),
-    Column("stuck_since", Instant),
-    Column("minutes_stuck", Float),
-    Column("job_state", Text),
-)
-#: The view leaves out the address: it may contain a secret.
-migration_failures = Table(
-    "migration_failures",
-    _views,
-    Column("id", Identifier),
-    Column("user_id", Text),
-    Column("kind", Text),
-    Column("title", Text),
-    Column("what", Text),
-    Column("status", Text),
-    Column("attempts", Integer),
-    Column("error", Text),
-    Column("failed_at", Instant),
-)
+#: Read from the views of the migrations, which know more columns. The address may contain a secret.
+_STUCK = text(
+    "SELECT id, user_id, kind, title, migration_status, migration_attempts, migration_error, stuck_since,"
+    " minutes_stuck, job_state FROM stuck_videos ORDER BY stuck_since, id LIMIT :most"
+).columns(id=Identifier, stuck_since=Instant)
+_STUCK_WITHOUT_JOB = text(
+    "SELECT id FROM stuck_videos WHERE job_state IS NULL ORDER BY stuck_since, id LIMIT :most"
+).columns(id=Identifier)
+_FAILURES = text(
+    "SELECT id, user_id, kind, title, what, status, attempts, error, failed_at FROM migration_failures"
+    " ORDER BY failed_at DESC NULLS LAST, id, what LIMIT :most"
+).columns(id=Identifier, failed_at=Instant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,22 +73,22 @@ TARGETS = (
 
 def media_health(tx: Transaction) -> dict[str, Any]:
     """Return the figures of the last 24 hours and the targets."""
-    row = tx.execute(text("SELECT * FROM migration_health")).one()._mapping  # noqa: SLF001 - SQLAlchemy's public name
-    figures = {name: _rounded(value) for name, value in row.items()}
+    row = tx.execute(text("SELECT * FROM migration_health")).mappings().one()
+    figures = {
+        name: round(float(value), 4) if isinstance(value, float | Decimal) else value for name, value in row.items()
+    }
     counts = {name: value for name, value in figures.items() if not name.endswith("_rate")}
     return {**counts, "targets": [target.judge(figures) for target in TARGETS]}
 
 
 def stuck_media(tx: Transaction, limit: int) -> list[dict[str, Any]]:
     """Return copies that have made no progress for ten minutes, the longest first."""
-    return _rows(tx, select(stuck_videos).order_by(stuck_videos.c.stuck_since, stuck_videos.c.id).limit(limit))
+    return _rows(tx, _STUCK, limit)
 
 
 def media_failures(tx: Transaction, limit: int) -> list[dict[str, Any]]:
     """Return copies and thumbnails that were given up, newest first."""
-    view = migration_failures.c
-    order = (view.failed_at.desc().nulls_last(), view.id, view.what)
-    return _rows(tx, select(migration_failures).order_by(*order).limit(limit))
+    return _rows(tx, _FAILURES, limit)
 
 
 def fix_stuck(tx: Transaction) -> list[str]:
@@ -113,11 +96,9 @@ def fix_stuck(tx: Transaction) -> list[str]:
 
     The row's trigger starts the job, so this works in a process that does not know the job kind.
     """
-    view = stuck_videos.c
-    lost = select(view.id).where(view.job_state.is_(None)).order_by(view.stuck_since, view.id).limit(MOST_STUCK)
+    lost = list(tx.execute(_STUCK_WITHOUT_JOB, {"most": MOST_STUCK}).scalars())
     # Checked again with the lock: of two concurrent fixes the second finds nothing.
-    since = func.coalesce(assets.c.mirror_tried_at, assets.c.completed_at, assets.c.created_at)
-    still = (assets.c.id.in_(list(tx.execute(lost).scalars())), since < later(-STUCK_SECONDS))
+    still = (assets.c.id.in_(lost), later(-STUCK_SECONDS) > _SINCE)
     free = select(assets.c.id).where(*still).order_by(assets.c.id).with_for_update(skip_locked=True)
     before, after = map(literal, STUCK_ERROR.split("%s"))
     reason = before + assets.c.mirror_state + after
@@ -128,18 +109,11 @@ def fix_stuck(tx: Transaction) -> list[str]:
     return sorted(fixed)
 
 
-def _rounded(value: Any) -> Any:
-    return round(float(value), 4) if isinstance(value, float | Decimal) else value
-
-
-def _rows(tx: Transaction, wanted: Select[Any]) -> list[dict[str, Any]]:
-    # The names are a str subclass of SQLAlchemy, which JSON refuses.
-    names = [str(column.name) for column in wanted.selected_columns]
-    return [dict(zip(names, map(_plain, row), strict=True)) for row in tx.execute(wanted)]
-
-
-def _plain(value: Any) -> Any:
-    return iso_timestamp(value) if isinstance(value, datetime) else value
+def _rows(tx: Transaction, wanted: TextualSelect, most: int) -> list[dict[str, Any]]:
+    return [
+        {name: iso_timestamp(value) if isinstance(value, datetime) else value for name, value in row.items()}
+        for row in tx.execute(wanted, {"most": most}).mappings()
+    ]
 
 
 log = structlog.get_logger(__name__)
@@ -152,7 +126,7 @@ STUCK_SECONDS = 600.0
 STUCK_ERROR = "COPY_STUCK: The copy was stuck in the state %s."
 MOST_STUCK = 50
 PAGE = 500
-UNDER_WAY = ("pending", "downloading", "uploading")
+_SINCE = func.coalesce(assets.c.mirror_tried_at, assets.c.completed_at, assets.c.created_at)
 #: Word for word the condition of the index `assets_unfinished`: otherwise SQLite does not use it.
 _UNFINISHED = text(
     "(mirror_state IN ('pending', 'downloading', 'uploading', 'failed')"
@@ -167,11 +141,9 @@ class StuckCopies:
         self._database = database
 
     def kind(self) -> JobKind:
-        """Return the job kind."""
         return JobKind(SWEEP, self.run, priority=Priority.HIGH, time_limit=120.0, max_attempts=3)
 
     def schedule(self) -> Schedule:
-        """Return when it runs."""
         return Schedule(SWEEP, SWEEP, every=EVERY_SECONDS)
 
     async def run(self, job: Job) -> Outcome:
@@ -189,8 +161,7 @@ def fail_stuck(tx: Transaction, engine: Engine) -> list[str]:
 
     Each failure counts as a try. The next try, if any is left, is enqueued for its time.
     """
-    since = func.coalesce(assets.c.mirror_tried_at, assets.c.completed_at, assets.c.created_at)
-    tried = (assets.c.mirror_state.in_(UNDER_WAY), ~_never_started(MIRROR), since < later(-STUCK_SECONDS))
+    tried = (assets.c.mirror_state.in_(UNDER_WAY), ~_never_started(MIRROR), later(-STUCK_SECONDS) > _SINCE)
     rows = _without_job(tx, MIRROR, tried, MOST_STUCK)
     for row in rows:
         _fail(tx, engine, row)
@@ -216,7 +187,7 @@ def _fail(tx: Transaction, engine: Engine, row: Row[Any]) -> None:
     if needs_alert(row.role, failures):
         alert_not_saved(tx, row.id, error)
     if wait is None:
-        announce_given_up(tx, asset_from(row), "failed")
+        announce(tx, asset_from(row), "failed")
     else:
         engine.enqueue_many(tx, [_request(MIRROR, row, failures if is_import else 0, wait)])
 

@@ -1,11 +1,12 @@
-"""Imports: files that users bring in by address, one by one or as a CSV. The new rows start the jobs that copy them.
+"""Files that users bring: imports by address, one by one or as a CSV, and reference images, whose bytes they send.
 
-For one user the same address is the same asset: a repeated request, a file imported twice and two requests at once all
-get the existing asset.
+The row of an import starts the jobs that copy it. For one user the same address is the same asset: a repeated
+request, a file imported twice and two requests at once all get the existing asset.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,17 +14,22 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import ColumnElement, func, literal_column, select
 
+from longtake.adapters.decoder.errors import MediaRefused
+from longtake.adapters.storage.keys import reference_key
+from longtake.adapters.storage.media_type import FIRST_BYTES, JPEG, PNG, WEBP, MediaType, media_type
 from longtake.capabilities.media.errors import TooManyImports
+from longtake.clock import new_id
 from longtake.db.dialects import POSTGRESQL
 from longtake.engine.events import append_events
 from longtake.errors import LongtakeError
 from longtake.import_rows import BadRow, Columns, read_csv
-from longtake.services.assets import Asset, NewAsset, assets, find_assets, register_assets
+from longtake.services.assets import Asset, NewAsset, assets, find_assets, register_asset, register_assets
 from longtake.services.assets.store import stored_data
 from longtake.validation import check_plain_text
 
 if TYPE_CHECKING:
     from longtake.adapters.net import HttpClient
+    from longtake.adapters.storage import Storage
     from longtake.db import Database, Transaction
 
 Kind = Literal["image", "video"]
@@ -109,16 +115,13 @@ class Imports:
         if asset_id in found:
             # When a list names an address twice, only its first entry counts as added.
             return ImportResult(found[asset_id], added and asset_id == checked.id)
-        return ImportResult(refused=_too_many(self._most))
+        message = f"This user has {self._most:,} unfinished imports; wait until some have ended."
+        return ImportResult(refused=TooManyImports(message, limit=self._most))
 
 
 def likely_kind(url: str) -> Kind:
     """Return the kind that the ending of the path suggests: video, unless it is an image's."""
     return "image" if urlsplit(url).path.lower().endswith(IMAGE_ENDINGS) else "video"
-
-
-def _too_many(most: int) -> TooManyImports:
-    return TooManyImports(f"This user has {most:,} unfinished imports; wait until some have ended.", limit=most)
 
 
 def write_imports(
@@ -195,3 +198,117 @@ def _request(cells: Mapping[str, str]) -> ImportRequest | str:
     if kind and kind.lower() not in KINDS:
         return f"Its kind is {kind[:20]!r}; it must be image or video."
     return ImportRequest(url, KINDS.get(kind.lower()), title or None)
+
+
+# -- reference images ------------------------------------------------------------------------------------------------
+
+LEAST_SIDE = 64
+MOST_SIDE = 8192
+MOST_PIXELS = 50_000_000
+
+_BROKEN = "The file is damaged, or not whole."
+#: Markers of JPEG that begin a frame and hold its size; C4, C8 and CC are tables.
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_WITHOUT_LENGTH = frozenset((0x01, *range(0xD0, 0xD8)))
+_START_OF_SCAN = 0xDA
+
+
+def image_size(body: bytes, media: MediaType) -> tuple[int, int]:
+    """Return width and height. Raises MediaRefused if the image is incomplete, too small or too large."""
+    try:
+        width, height = _READERS[media](body)
+    except (struct.error, IndexError, KeyError):
+        raise MediaRefused(_BROKEN, hint="") from None
+    if min(width, height) < LEAST_SIDE or max(width, height) > MOST_SIDE or width * height > MOST_PIXELS:
+        raise MediaRefused(
+            f"The image is {width}×{height}; each side must be {LEAST_SIDE} to {MOST_SIDE} pixels,"
+            f" and the whole at most {MOST_PIXELS:,} pixels.",
+            hint="",
+            width=width,
+            height=height,
+        )
+    return width, height
+
+
+def _png_size(body: bytes) -> tuple[int, int]:
+    length, name, width, height = struct.unpack_from(">I4sII", body, 8)
+    if name != b"IHDR" or length != 13 or b"IEND" not in body[-64:]:  # noqa: PLR2004 - as the format has it
+        raise MediaRefused(_BROKEN, hint="")
+    return width, height
+
+
+def _jpeg_size(body: bytes) -> tuple[int, int]:
+    if body.rfind(b"\xff\xd9") < 0:
+        raise MediaRefused(_BROKEN, hint="")
+    position = 2
+    while True:
+        if body[position] != 0xFF:  # noqa: PLR2004
+            raise MediaRefused(_BROKEN, hint="")
+        marker = body[position + 1]
+        if marker == 0xFF:  # noqa: PLR2004 - a marker may be preceded by any number of these
+            position += 1
+        elif marker in _WITHOUT_LENGTH:
+            position += 2
+        elif marker in _FRAMES:
+            height, width = struct.unpack_from(">HH", body, position + 5)
+            return width, height
+        elif marker == _START_OF_SCAN:
+            raise MediaRefused(_BROKEN, hint="")
+        else:
+            position += 2 + struct.unpack_from(">H", body, position + 2)[0]
+
+
+def _webp_size(body: bytes) -> tuple[int, int]:
+    if struct.unpack_from("<I", body, 4)[0] + 8 > len(body):
+        raise MediaRefused(_BROKEN, hint="")
+    form = body[12:16]
+    if form == b"VP8X":
+        return int.from_bytes(body[24:27], "little") + 1, int.from_bytes(body[27:30], "little") + 1
+    if form == b"VP8L" and body[20] == 0x2F:  # noqa: PLR2004 - the signature of a lossless picture
+        bits = struct.unpack_from("<I", body, 21)[0]
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    if form == b"VP8 " and body[23:26] == b"\x9d\x01\x2a":
+        width, height = struct.unpack_from("<HH", body, 26)
+        return width & 0x3FFF, height & 0x3FFF
+    raise MediaRefused(_BROKEN, hint="")
+
+
+_READERS = {PNG: _png_size, JPEG: _jpeg_size, WEBP: _webp_size}
+
+TAKEN = {one.content_type: one for one in (PNG, JPEG, WEBP)}
+HINT = "Send the bytes of the file as the body, with Content-Type image/png, image/jpeg or image/webp."
+
+
+async def add_reference(
+    database: Database, storage: Storage, user_id: str, body: bytes, content_type: str, request_id: str | None = None
+) -> Asset:
+    """Store an image, then write its row; return the asset. The same bytes again make another reference."""
+    media = check_reference(body, content_type)
+    width, height = image_size(body, media)
+    asset_id = new_id()
+    key = reference_key(asset_id, media.extension)
+    stored = await storage.put(key, body, media.content_type, file_name=f"{asset_id}.{media.extension}")
+    new = NewAsset(
+        id=asset_id,
+        user_id=user_id,
+        role="reference",
+        kind="image",
+        key=key,
+        content_type=media.content_type,
+        size=stored.size,
+        checksum=stored.checksum,
+        width=width,
+        height=height,
+    )
+    await database.run(register_asset, new, request_id)
+    return (await database.read(find_assets, [asset_id], user_id, as_user=user_id))[asset_id]
+
+
+def check_reference(body: bytes, content_type: str) -> MediaType:
+    """Return the media type of the bytes. Raises MediaRefused unless it is the claimed one."""
+    claimed = TAKEN.get(content_type.partition(";")[0].strip().lower())
+    found = media_type(body[:FIRST_BYTES])
+    if claimed is None or found != claimed:
+        what = f"of type {found.content_type}" if found else "no image of a supported type"
+        raise MediaRefused(f"The body is {what}; its Content-Type says {content_type[:100]!r}.", hint=HINT)
+    return claimed

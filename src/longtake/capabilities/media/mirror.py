@@ -22,10 +22,10 @@ from longtake.capabilities.media.mirror_retry import (
     needs_alert,
     runs,
 )
-from longtake.capabilities.media.mirror_store import (
+from longtake.capabilities.media.store import (
     ExpiringAsset,
     alert_not_saved,
-    announce_given_up,
+    announce,
     note_failure,
     note_fresh_source,
     note_stored,
@@ -66,7 +66,6 @@ class Mirror:
         database: Database,
         storage: Storage,
         client: HttpClient,
-        *,
         most_bytes: int,
         owner: AssetOwner | None = None,
         random_source: random.Random | None = None,
@@ -77,7 +76,6 @@ class Mirror:
         self._random = random_source or random.Random()
 
     def kind(self) -> JobKind:
-        """Return the job kind."""
         return JobKind(
             MIRROR,
             self.run,
@@ -195,5 +193,5 @@ def _settle_end(tx: Transaction, asset_id: str, error: str, report: MirrorReport
     alert_not_saved(tx, asset_id, error)
     if report is None or not report.given_up:
         return False
-    announce_given_up(tx, report.asset, state)
+    announce(tx, report.asset, state)
     return report.asset.key is None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import random
 
     from longtake.capabilities.media.copier import Copy
-    from longtake.capabilities.media.mirror_store import ExpiringAsset
+    from longtake.capabilities.media.store import ExpiringAsset
     from longtake.capability import FreshSource
     from longtake.engine.jobs import Job
     from longtake.services.assets import Asset

@@ -9,7 +9,7 @@ import re
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVarTuple
+from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 from longtake.adapters.decoder.errors import DecodersBusy
 from longtake.adapters.storage.errors import StorageUnavailable
@@ -19,7 +19,7 @@ from longtake.clock import new_id
 from longtake.services.assets.errors import AssetGone, ResultNotCopied, SourceGone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from longtake.adapters.net import HttpClient, StreamedResponse
     from longtake.adapters.storage import Storage
@@ -44,68 +44,62 @@ OK, PARTIAL = 200, 206
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 
-class RangedFile(Protocol):
-    """A file whose size and first bytes are known: a source for decoders."""
+class RangedFile:
+    """A file whose size and first bytes are known: a source for decoders.
 
-    size: int
-    first: bytes
+    ``fetch`` returns any other part. Without it, the first bytes are the whole file.
+    """
 
-    async def read(self, offset: int, length: int) -> bytes: ...
-
-
-class StoredFile:
-    """An object in our storage."""
-
-    def __init__(self, storage: Storage, key: str, size: int, first: bytes) -> None:
-        self._storage = storage
-        self._key = key
+    def __init__(self, size: int, first: bytes, fetch: Callable[[int, int], Awaitable[bytes]] | None = None) -> None:
         self.size = size
         self.first = first
-
-    @staticmethod
-    async def open(storage: Storage, key: str) -> StoredFile:
-        """Return the object's file. Raises AssetGone when the object is gone."""
-        try:
-            async with asyncio.timeout(OPENING_SECONDS):
-                facts = await storage.facts(key)
-                if facts is None:
-                    raise AssetGone("Our copy of the file is gone.")
-                file = StoredFile(storage, key, facts.size, b"")
-                file.first = await file.read(0, min(FIRST_PART, facts.size))
-                return file
-        except TimeoutError:
-            raise StorageUnavailable(f"The storage sent nothing for {OPENING_SECONDS:g} s.") from None
+        self._fetch = fetch
 
     async def read(self, offset: int, length: int) -> bytes:
-        """Return a part. Raises StorageUnavailable when the store stalls, before the waiting decoder times out."""
-        if offset + length <= len(self.first):
+        if self._fetch is None or offset + length <= len(self.first):
             return self.first[offset : offset + length]
+        return await self._fetch(offset, length)
+
+
+async def open_stored(storage: Storage, key: str) -> RangedFile:
+    """Open an object of our storage. Raises AssetGone when it is gone.
+
+    Opening and reading raise StorageUnavailable when the store stalls, before the waiting decoder times out.
+    """
+
+    async def fetch(offset: int, length: int) -> bytes:
         try:
             async with asyncio.timeout(OPENING_SECONDS):
-                return b"".join([chunk async for chunk in self._storage.read(self._key, offset, offset + length)])
+                return b"".join([chunk async for chunk in storage.read(key, offset, offset + length)])
         except TimeoutError:
             raise StorageUnavailable(f"The storage did not send a part within {OPENING_SECONDS:g} s.") from None
 
+    try:
+        async with asyncio.timeout(OPENING_SECONDS):
+            facts = await storage.facts(key)
+            if facts is None:
+                raise AssetGone("Our copy of the file is gone.")
+            return RangedFile(facts.size, await fetch(0, min(FIRST_PART, facts.size)), fetch)
+    except TimeoutError:
+        raise StorageUnavailable(f"The storage sent nothing for {OPENING_SECONDS:g} s.") from None
 
-class RemoteFile:
-    """A file at an address that answers range requests."""
+
+class RemoteParts:
+    """Fetches parts of a file at an address that answers range requests, within limits of bytes and time."""
 
     def __init__(
-        self, client: HttpClient, url: str, headers: Mapping[str, str], size: int, etag: str | None, first: bytes
+        self, client: HttpClient, url: str, headers: Mapping[str, str], size: int, first: StreamedResponse
     ) -> None:
         self._client = client
         self._url = url
         self._headers = headers
-        self._etag = etag
+        self._size = size
+        self._etag = first.headers.get("ETag")
         self._left = MOST_BYTES
         self._seconds_left = SLOWEST_SECONDS
-        self.size = size
-        self.first = first
 
-    async def read(self, offset: int, length: int) -> bytes:
+    async def fetch(self, offset: int, length: int) -> bytes:
         """Return a part. Raises ResultNotCopied when the file has changed since its first part."""
-        if offset + length <= len(self.first):
-            return self.first[offset : offset + length]
         self._left -= length
         if self._left < 0:
             raise ResultNotCopied(f"A picture would need more than {MOST_BYTES:,} bytes of the file.")
@@ -122,7 +116,7 @@ class RemoteFile:
         async with self._client.stream(
             "GET", self._url, headers=wanted, seconds=self._seconds_left, most_bytes=length
         ) as answer:
-            if answer.status != PARTIAL or _range(answer) != (offset, offset + length - 1, self.size):
+            if answer.status != PARTIAL or _range(answer) != (offset, offset + length - 1, self._size):
                 raise ResultNotCopied(f"The source answers {answer.status} to a request for a part of the file.")
             if answer.headers.get("ETag") != self._etag:
                 raise ResultNotCopied("The file changed at its source while it was being read.")
@@ -143,7 +137,8 @@ async def open_source(
             first = b"".join([chunk async for chunk in answer.chunks()])
             if byte_range[:2] != (0, len(first) - 1):
                 raise ResultNotCopied("The source sent a different part of the file from the one requested.")
-            yield RemoteFile(client, url, headers, byte_range[2], answer.headers.get("ETag"), first)
+            size = byte_range[2]
+            yield RangedFile(size, first, RemoteParts(client, url, headers, size, answer).fetch)
             return
         _require_whole(answer)
         if not spools.full:
@@ -154,7 +149,7 @@ async def open_source(
             await stack.enter_async_context(spools.place())
             answer = await stack.enter_async_context(_first_part(client, url, headers))
             _require_whole(answer)
-        yield await stack.enter_async_context(spools.keep(answer, FIRST_PART))
+        yield await stack.enter_async_context(spools.keep(answer))
 
 
 @contextlib.asynccontextmanager
@@ -190,7 +185,6 @@ class Spools:
 
     @property
     def full(self) -> bool:
-        """Return whether the next file has to wait."""
         return self._places.locked()
 
     @contextlib.asynccontextmanager
@@ -207,7 +201,7 @@ class Spools:
             self._places.release()
 
     @contextlib.asynccontextmanager
-    async def keep(self, answer: StreamedResponse, first_bytes: int) -> AsyncIterator[SpooledFile]:
+    async def keep(self, answer: StreamedResponse) -> AsyncIterator[RangedFile]:
         """Write the whole answer to disk; needs a place. Raises StorageUnavailable when our disk fails."""
         spool = _SpoolFile((self._folder or Path(tempfile.gettempdir())) / f"longtake-{new_id()}")
         try:
@@ -221,9 +215,8 @@ class Spools:
                     size += await self._call(spool.append, pieces)
                     pieces, pending = [], 0
             size += await self._call(spool.append, pieces)
-            file = SpooledFile(lambda offset, length: self._call(spool.read, offset, length), size)
-            file.first = await file.read(0, min(first_bytes, size))
-            yield file
+            first = await self._call(spool.read, 0, min(FIRST_PART, size))
+            yield RangedFile(size, first, lambda offset, length: self._call(spool.read, offset, length))
         finally:
             # A thread that still uses the file closes it.
             self._threads.leave_to(spool.release)
@@ -237,20 +230,6 @@ class Spools:
                 f"The temporary file cannot be written: {reason}.",
                 hint="Make room in the folder for temporary files; the work resumes by itself.",
             ) from error
-
-
-class SpooledFile:
-    """A file from a source that answers no range requests."""
-
-    def __init__(self, read: Callable[[int, int], Any], size: int) -> None:
-        self._read = read
-        self.size = size
-        self.first = b""
-
-    async def read(self, offset: int, length: int) -> bytes:
-        """Return a part."""
-        part: bytes = await self._read(offset, length)
-        return part
 
 
 class _SpoolFile(SharedFile):

@@ -63,7 +63,6 @@ class ObjectRemoval:
         self._storage = storage
 
     def kind(self) -> JobKind:
-        """Return the job kind."""
         back_off = Exponential(first=5.0, most=3600.0)
         return JobKind(
             DELETE, self.run, priority=Priority.LOW, time_limit=300.0, max_attempts=MOST_ATTEMPTS, back_off=back_off
@@ -123,11 +122,9 @@ class Orphans:
         self._clock = clock
 
     def kind(self) -> JobKind:
-        """Return the job kind."""
         return JobKind(SWEEP, self.run, self.settle, priority=Priority.LOW, time_limit=600.0, max_attempts=10)
 
     def schedule(self) -> Schedule:
-        """Return when it runs."""
         return Schedule(SWEEP, SWEEP, every=EVERY_SECONDS)
 
     async def run(self, job: Job) -> Outcome:

@@ -1,48 +1,53 @@
 """Assets over HTTP: importing, listing, retrying and deleting them, their files, and uploads of reference images."""
 
+import hashlib
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import RedirectResponse
 
 from longtake.adapters.storage import Storage
 from longtake.adapters.storage.errors import ObjectTooLarge
-from longtake.capabilities.media.content import Contents
-from longtake.capabilities.media.imports import ImportResult, Imports, Kind
-from longtake.capabilities.media.owners import AssetOwners
+from longtake.adapters.storage.media_type import JPEG, type_of_key
+from longtake.capabilities.media.capability import AssetOwners
+from longtake.capabilities.media.imports import TAKEN, ImportResult, Imports, Kind, add_reference
 from longtake.capabilities.media.removal import delete_asset
 from longtake.capabilities.media.schemas import (
     AddBody,
     AssetPage,
     ImportAnswer,
     ImportBody,
+    ImportedItem,
+    RefusedImport,
     RetryBody,
     Role,
     State,
-    refused_import,
 )
 from longtake.capabilities.media.store import (
-    TAKEN,
     AssetFilter,
-    References,
-    get_asset,
+    find_asset,
     get_own_asset,
     list_assets,
     retry_asset,
+    waiting_thumbnail,
 )
 from longtake.capability import AssetOwner, Context
 from longtake.db import Database
 from longtake.engine.engine import Engine
 from longtake.errors import NotFound
-from longtake.http.file_responses import BINARY, FILE_ANSWERS
+from longtake.http.file_responses import BINARY, FILE_ANSWERS, ServedFile, send_file
 from longtake.http.paging import read_cursor, write_cursor
 from longtake.http.problem_schema import BODY, CALLER, problems
 from longtake.http.strict_json import StrictRoute
 from longtake.logs import log_context
 from longtake.services.accounts.current_caller import GENERATE, READ, Caller, current_caller
 from longtake.services.assets import Asset, AssetLinks, AssetView, Variant, show_asset
-from longtake.services.assets.errors import LinkInvalid
+from longtake.services.assets.errors import AssetGone, LinkInvalid
+from longtake.services.assets.files import LINK_SECONDS, supplied_thumbnail
 
 PAGE_LIMIT = 200
 CREATED, OK = 201, 200
@@ -66,7 +71,6 @@ class Media:
     storage: Storage
     links: AssetLinks
     imports: Imports
-    references: References
     owner: AssetOwner
     #: The most bytes of a reference image.
     reference_bytes: int
@@ -77,21 +81,21 @@ class Media:
 
     async def linked(self, asset_id: UUID) -> Asset:
         """Return the asset of a checked signed link. Raises LinkInvalid."""
-        try:
-            return await self.database.read(get_asset, str(asset_id))
-        except NotFound:
-            raise LinkInvalid("The file of this link has been deleted.") from None
+        asset = await self.database.read(find_asset, str(asset_id))
+        if asset is None:
+            raise LinkInvalid("The file of this link has been deleted.")
+        return asset
 
-    async def show(self, asset: Asset) -> dict[str, Any]:
+    async def show(self, asset: Asset) -> AssetView:
         """Return the asset as responses have it, with fresh links."""
-        return show_asset(asset, await self.links.addresses(asset))
+        return AssetView.model_validate(show_asset(asset, await self.links.addresses(asset)))
 
-    async def show_result(self, result: ImportResult) -> dict[str, Any]:
+    async def show_result(self, result: ImportResult) -> ImportedItem:
         """Return the result of one import as responses have it."""
-        if result.refused is not None:
-            return refused_import(result.refused.code, result.refused.message, result.refused.hint)
-        shown = None if result.asset is None else await self.show(result.asset)
-        return {"added": result.added, "asset": shown, "refused": None}
+        error = result.refused
+        refused = error and RefusedImport(code=error.code, message=error.message, hint=error.hint)
+        asset = result.asset and await self.show(result.asset)
+        return ImportedItem(added=result.added, asset=asset, refused=refused)
 
 
 def routers(context: Context, engine: Engine) -> list[APIRouter]:
@@ -103,7 +107,6 @@ def routers(context: Context, engine: Engine) -> list[APIRouter]:
         storage=storage,
         links=context.get(AssetLinks),
         imports=Imports(database, context.http, settings.unfinished_imports),
-        references=References(database, storage),
         owner=context.get(AssetOwners),
         reference_bytes=settings.reference_bytes,
     )
@@ -116,12 +119,10 @@ def build_routes(media: Media) -> APIRouter:
     _add_removal(router, media)
     _add_imports(router, media)
     _add_listing(router, media)
-    _add_retry(router, media)
-    _add_asset(router, media)
-    contents = Contents(media.database, media.storage, media.links)
-    _add_content(router, media, contents, "content", "file")
-    _add_content(router, media, contents, "thumbnail", "thumbnail")
-    _add_content(router, media, contents, "preview", "moving preview")
+    _add_one(router, media)
+    _add_content(router, media, "content", "file")
+    _add_content(router, media, "thumbnail", "thumbnail")
+    _add_content(router, media, "preview", "moving preview")
     _add_references(router, media)
     return router
 
@@ -156,7 +157,7 @@ def _add_imports(router: APIRouter, media: Media) -> None:
         caller.require(GENERATE)
         result = await media.imports.add(caller.user_id, body.request(), _request_id())
         response.status_code = CREATED if result.added else OK
-        return AssetView.model_validate((await media.show_result(result))["asset"])
+        return AssetView.model_validate((await media.show_result(result)).asset)
 
     @router.post("/assets/import", summary="Import many files", responses=problems(*CALLER, *BODY))
     async def add_many(body: ImportBody, caller: CurrentCaller) -> ImportAnswer:
@@ -167,7 +168,7 @@ def _add_imports(router: APIRouter, media: Media) -> None:
         caller.require(GENERATE)
         requests = [one.request() for one in body.assets]
         results = await media.imports.add_many(caller.user_id, requests, _request_id())
-        return ImportAnswer.model_validate({"items": [await media.show_result(one) for one in results]})
+        return ImportAnswer(items=[await media.show_result(one) for one in results])
 
 
 def _add_listing(router: APIRouter, media: Media) -> None:
@@ -190,10 +191,10 @@ def _add_listing(router: APIRouter, media: Media) -> None:
         )
         shown = found[:limit]
         after = write_cursor((shown[-1].created_at, shown[-1].id)) if len(found) > limit else None
-        return AssetPage.model_validate({"assets": [await media.show(one) for one in shown], "next": after})
+        return AssetPage(assets=[await media.show(one) for one in shown], next=after)
 
 
-def _add_retry(router: APIRouter, media: Media) -> None:
+def _add_one(router: APIRouter, media: Media) -> None:
     @router.post(
         "/assets/{asset_id}/retry",
         status_code=202,
@@ -210,18 +211,16 @@ def _add_retry(router: APIRouter, media: Media) -> None:
         asset = await media.database.run(
             lambda tx: retry_asset(tx, media.engine, user_id, str(asset_id), force=body.force, request_id=request_id)
         )
-        return AssetView.model_validate(await media.show(asset))
+        return await media.show(asset)
 
-
-def _add_asset(router: APIRouter, media: Media) -> None:
     @router.get("/assets/{asset_id}", summary="One asset", responses=problems(*CALLER, "NOT_FOUND"))
     async def show(asset_id: UUID, caller: CurrentCaller) -> AssetView:
         """Return one of my assets, with an address of its file. Scope `read`."""
         caller.require(READ)
-        return AssetView.model_validate(await media.show(await media.own(asset_id, caller)))
+        return await media.show(await media.own(asset_id, caller))
 
 
-def _add_content(router: APIRouter, media: Media, contents: Contents, variant: Variant, name: str) -> None:
+def _add_content(router: APIRouter, media: Media, variant: Variant, name: str) -> None:
     async def content(
         asset_id: UUID, request: Request, expires: Expires = None, signature: Signature = None
     ) -> Response:
@@ -232,7 +231,7 @@ def _add_content(router: APIRouter, media: Media, contents: Contents, variant: V
             caller = await current_caller(request, None)
             caller.require(READ)
             asset = await media.own(asset_id, caller)
-        return await contents.respond(request, asset, variant)
+        return await _respond(media, request, asset, variant)
 
     member = "url" if variant == "content" else f"{variant}_url"
     refusals = problems(*CALLER, "LINK_INVALID", "NOT_FOUND", "ASSET_GONE", "STORAGE_UNAVAILABLE")
@@ -263,8 +262,8 @@ def _add_references(router: APIRouter, media: Media) -> None:
         caller.require(GENERATE)
         body = await _body(request, media.reference_bytes)
         content_type = request.headers.get("content-type", "")
-        asset = await media.references.add(caller.user_id, body, content_type, _request_id())
-        return AssetView.model_validate(await media.show(asset))
+        asset = await add_reference(media.database, media.storage, caller.user_id, body, content_type, _request_id())
+        return await media.show(asset)
 
     @router.get("/references/{asset_id}", summary="One reference image", responses=problems(*CALLER, "NOT_FOUND"))
     async def show(asset_id: UUID, caller: CurrentCaller) -> AssetView:
@@ -273,7 +272,7 @@ def _add_references(router: APIRouter, media: Media) -> None:
         asset = await media.own(asset_id, caller)
         if asset.role != "reference":
             raise NotFound(f"There is no reference {str(asset_id)!r}.", hint="")
-        return AssetView.model_validate(await media.show(asset))
+        return await media.show(asset)
 
 
 def _request_id() -> str | None:
@@ -288,3 +287,62 @@ async def _body(request: Request, most_bytes: int) -> bytes:
         if len(body) > most_bytes:
             raise ObjectTooLarge(f"The file has more than {most_bytes:,} bytes.", limit=most_bytes)
     return bytes(body)
+
+
+# -- files -----------------------------------------------------------------------------------------------------------
+
+
+async def _respond(media: Media, request: Request, asset: Asset, variant: Variant) -> Response:
+    """Return the bytes, a part of them, or a redirect to them. The caller has checked access.
+
+    Raises AssetGone for a file that is lost, NotFound for a picture that does not exist, or not yet.
+    """
+    key = {"content": asset.key, "thumbnail": asset.thumbnail_key, "preview": asset.preview_key}[variant]
+    if key is not None:
+        return await _respond_object(media.storage, request, asset, variant, key)
+    if variant == "content":
+        source = media.links.source_url(asset)
+        if source is None:
+            raise AssetGone(f"The asset {asset.id} has no copy, and its source has ended.")
+        return _redirect(source)
+    if variant == "thumbnail":
+        waiting = await media.database.read(waiting_thumbnail, asset.id) if asset.has_picture else None
+        if waiting is not None:
+            return send_file(request, _from_memory(asset, waiting))
+        own = supplied_thumbnail(asset)
+        if own is not None:
+            return _redirect(own)
+    raise NotFound(f"The asset {asset.id} has no {variant}.", hint="It may follow later: see `thumbnail_state`.")
+
+
+async def _respond_object(storage: Storage, request: Request, asset: Asset, variant: Variant, key: str) -> Response:
+    # Checked before a redirect too: it must not lead to a missing object.
+    facts = await storage.facts(key)
+    whole = variant == "content"
+    if facts is None:
+        raise AssetGone(f"The {'file' if whole else variant} of the asset {asset.id} is missing from the storage.")
+    # The address is signed for GET only, so this server answers HEAD.
+    signed = await storage.signed_url(key, LINK_SECONDS) if request.method != "HEAD" else None
+    if signed is not None:
+        return _redirect(signed)
+    name = asset.id if whole else f"{asset.id}-{variant}"
+    served = ServedFile(
+        facts.size,
+        asset.content_type if whole else type_of_key(key),
+        f'"{asset.checksum}"' if whole else facts.etag or f'"{key}"',
+        f"{name}.{key.rpartition('.')[2]}",
+        partial(storage.read, key),
+    )
+    return send_file(request, served)
+
+
+def _from_memory(asset: Asset, picture: bytes) -> ServedFile:
+    async def read(start: int, end: int) -> AsyncIterator[bytes]:
+        yield picture[start:end]
+
+    etag = f'"{hashlib.sha256(picture).hexdigest()}"'
+    return ServedFile(len(picture), JPEG.content_type, etag, f"{asset.id}-thumbnail.jpg", read)
+
+
+def _redirect(url: str) -> Response:
+    return RedirectResponse(url, status_code=307, headers={"Referrer-Policy": "no-referrer"})

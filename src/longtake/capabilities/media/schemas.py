@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -27,7 +27,6 @@ class AddBody(BaseModel):
     title: str | None = Field(default=None, description="A title for people.")
 
     def request(self) -> ImportRequest:
-        """Return the request as the service takes it."""
         return ImportRequest(self.url, self.kind, self.title)
 
 
@@ -84,8 +83,3 @@ class AssetPage(BaseModel):
 
 Role = Literal["result", "reference", "import", "scene"]
 State = Literal["none", "pending", "success", "failed", "expired"]
-
-
-def refused_import(code: str, message: str, hint: str) -> dict[str, Any]:
-    """Return the response item of a refused import."""
-    return {"added": False, "asset": None, "refused": {"code": code, "message": message, "hint": hint}}

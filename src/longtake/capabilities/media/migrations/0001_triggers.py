@@ -7,7 +7,8 @@ written when the program starts. The two databases say the same, in their words:
   unless the file is ours already (it has a key, or its address begins with our public prefix), and exactly one
   thumbnail, unless there is one (a `data:image/svg` counts as none). References have no thumbnail.
 - Second chance: a copy that completes while there is no thumbnail starts one.
-- A job that is there already is enough: its key is the asset's id.
+- A job that is there already is enough, also in its last moment: its key is the asset's id. On PostgreSQL the triggers
+  look for it first. Waiting for it would be a deadlock: the transaction that ends it waits for the row.
 """
 
 from alembic import op
@@ -71,19 +72,27 @@ END"""
 
 # -- PostgreSQL ------------------------------------------------------------------------------------------------------
 
+
+def _postgresql_jobs(which: str) -> str:
+    return f"""
+    INSERT INTO jobs (kind, key, lane, priority, max_attempts, args, subject, request_id)
+    SELECT name, NEW.id::text, lane, priority, max_attempts, jsonb_build_object('asset', NEW.id), NEW.id::text,
+           NEW.request_id
+    FROM (
+        SELECT * FROM job_kinds
+        WHERE NOT EXISTS (SELECT FROM jobs WHERE jobs.kind = job_kinds.name AND jobs.key = NEW.id::text)
+    ) AS kinds
+    WHERE {which}
+    ON CONFLICT DO NOTHING;"""
+
+
 _POSTGRESQL_START = f"""
 CREATE FUNCTION longtake_assets_start() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = {SEARCH_PATH} AS $$
 DECLARE
     wants_copy boolean := {_COMPLETED} AND {_WANTS_COPY};
     wants_picture boolean := {_WANTS_PICTURE};
-BEGIN
-    INSERT INTO jobs (kind, key, lane, priority, max_attempts, args, subject, request_id)
-    SELECT name, NEW.id::text, lane, priority, max_attempts, jsonb_build_object('asset', NEW.id), NEW.id::text,
-           NEW.request_id
-    FROM job_kinds
-    WHERE (wants_copy AND name = 'assets.mirror') OR (wants_picture AND name = 'assets.thumbnail')
-    ON CONFLICT DO NOTHING;
+BEGIN{_postgresql_jobs("(wants_copy AND name = 'assets.mirror') OR (wants_picture AND name = 'assets.thumbnail')")}
     UPDATE assets SET completed_at = coalesce(completed_at, longtake_now()), force = false,
         mirror_state = CASE WHEN wants_copy THEN 'pending' ELSE mirror_state END,
         thumbnail_state = CASE WHEN wants_picture THEN 'pending' ELSE thumbnail_state END
@@ -94,12 +103,7 @@ END $$"""
 _POSTGRESQL_SECOND_CHANCE = f"""
 CREATE FUNCTION longtake_assets_second_chance() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = {SEARCH_PATH} AS $$
-BEGIN
-    INSERT INTO jobs (kind, key, lane, priority, max_attempts, args, subject, request_id)
-    SELECT name, NEW.id::text, lane, priority, max_attempts, jsonb_build_object('asset', NEW.id), NEW.id::text,
-           NEW.request_id
-    FROM job_kinds WHERE name = 'assets.thumbnail'
-    ON CONFLICT DO NOTHING;
+BEGIN{_postgresql_jobs("name = 'assets.thumbnail'")}
     UPDATE assets SET thumbnail_state = 'pending' WHERE id = NEW.id;
     RETURN NULL;
 END $$"""
