@@ -209,7 +209,8 @@ class Session:
         """Begin, take the user's role, and learn the transaction's id, in one round trip."""
         statement = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if call.read_only else "BEGIN"
         if getattr(call.function, "planned_once", False):
-            statement += "; SET LOCAL plan_cache_mode = force_generic_plan"
+            # A plan made while a table is empty is kept when it is full: it must not read the table from end to end.
+            statement += "; SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_seqscan = off"
         if call.user is not None:
             name = psycopg.sql.quote(call.user)
             statement += f"; SET LOCAL ROLE {API_ROLE}; SELECT set_config('longtake.user', {name}, true)"
