@@ -191,11 +191,12 @@ async def test_posters_are_asked_for_by_request(studio: CatalogueStudio, service
         {"title_id": title_id, "url": cover},
         {"title_id": NOTHING, "url": cover},
         {"title_id": title_id, "url": "x"},
+        {"title_id": title_id, "url": " "},
     ]
     answer = await service.ask("POST", "/v1/catalogue/posters", {"downloads": wanted})
-    assert [one["queued"] for one in answer.json["items"]] == [True, False, False]
+    assert [one["queued"] for one in answer.json["items"]] == [True, False, False, False]
     codes = [(one["refused"] or {}).get("code") for one in answer.json["items"]]
-    assert codes == [None, "NOT_FOUND", "POSTER_PATH_INVALID"]
+    assert codes == [None, "NOT_FOUND", "POSTER_PATH_INVALID", "TITLE_INVALID"]
     bad: list[dict[str, Any]] = [{"downloads": []}, {"downloads": [{"title_id": "x", "url": cover}]}, {}]
     for wrong in bad:
         assert_problem(await service.ask("POST", "/v1/catalogue/posters", wrong), 422, "REQUEST_INVALID")

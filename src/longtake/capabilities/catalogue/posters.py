@@ -21,7 +21,7 @@ from longtake.adapters.storage.errors import ObjectMissing, ObjectTooLarge, Stor
 from longtake.adapters.storage.keys import poster_key
 from longtake.adapters.storage.media_type import WEBP, MediaType, media_type
 from longtake.batch_loader import BatchLoader
-from longtake.capabilities.catalogue.errors import PosterBroken, PosterError, PosterIo, PosterStatus
+from longtake.capabilities.catalogue.errors import InvalidTitle, PosterBroken, PosterError, PosterIo, PosterStatus
 from longtake.capabilities.catalogue.new_titles import NewTitle, check_title
 from longtake.capabilities.catalogue.poster_fetcher import MOST_BYTES, FetchedPoster, PosterHosts, is_local
 from longtake.capabilities.catalogue.queries import no_title
@@ -124,9 +124,10 @@ def _check(title_id: str, url: str, exists: bool) -> NewTitle | LongtakeError:  
         return no_title(title_id)
     try:
         # A title needs a name to pass; the existing title has its own.
-        return check_title({"title_english": title_id, "poster": url})
+        new = check_title({"title_english": title_id, "poster": url})
     except LongtakeError as error:
         return error
+    return new if new.poster is not None else InvalidTitle("The address of the poster is empty.", field="url")
 
 
 # -- the job ---------------------------------------------------------------------------------------------------------
