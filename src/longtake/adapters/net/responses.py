@@ -120,7 +120,7 @@ class StreamedResponse:
         while failure is None and not content.at_eof():
             try:
                 async with asyncio.timeout(self._stall):
-                    piece = await content.read(PIECE_BYTES)
+                    piece = await content.readany()
             except FAILURES as error:
                 failure, piece = translate(error, self._shown, self._seconds, sent=True), _rest(content)
             received += len(piece)

@@ -1,36 +1,149 @@
-"""Files that are being written: apart from the objects until they are whole and on the disk, then renamed."""
+"""Files of a local store: shared by threads, written apart from the objects until they are whole, then renamed."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVarTuple
 
-from longtake.adapters.storage.shared_file import SharedFile, write_all
 from longtake.clock import new_id
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
-#: The name of the folder. The dot keeps it apart from every key.
+Ts = TypeVarTuple("Ts")
+
+#: The number of buffers that every operating system accepts in one `writev`.
+PIECES_AT_ONCE = 1024
+#: The folder of files that are being written. The dot keeps it apart from every key.
 INCOMING = ".incoming"
 #: How often a folder may vanish between being made and being used.
 RENAMES = 20
-#: The number of bytes between two flushes.
-FLUSH_BYTES = 32 * 1024 * 1024
+
+
+class Threads:
+    """A thread pool of a store's own: a stalled disk blocks only these threads, never those that resolve names.
+
+    A running call continues when its caller is cancelled. A call that has not started by then never starts.
+    """
+
+    def __init__(self, most: int, name: str) -> None:
+        self._pool = ThreadPoolExecutor(most, thread_name_prefix=name)
+
+    def call(self, call: Callable[[*Ts], Any], *arguments: *Ts) -> asyncio.Future[Any]:
+        """Call on a thread, in the caller's logging context."""
+        return asyncio.get_running_loop().run_in_executor(self._pool, copy_context().run, call, *arguments)
+
+    def leave_to(self, call: Callable[[*Ts], None], *arguments: *Ts) -> None:
+        """Call on a thread when one is free, without waiting. Errors are dropped."""
+        # Once the pool is closed the call is skipped: a sweep removes what it leaves behind.
+        with contextlib.suppress(RuntimeError):
+            self._pool.submit(call, *arguments)
+
+    def close(self) -> None:
+        """Accept no more calls. Running calls end in their own time."""
+        self._pool.shutdown(wait=False)
+
+
+class SharedFile:
+    """Opened by its first use, closed after its last. Releasing it never waits for the disk.
+
+    A thread that still uses the file closes it when it is done. A cancelled caller therefore never waits for a stalled
+    disk, and a descriptor in use is never reused for another file.
+    """
+
+    def __init__(self, path: Path, flags: int) -> None:
+        self.path = path
+        self._flags = flags
+        self._lock = threading.Lock()
+        self._descriptor: int | None = None
+        self._users = 0
+        self.released = False
+
+    @contextlib.contextmanager
+    def use(self) -> Iterator[int]:
+        """Use the file on this thread. The first use must end before another begins beside it."""
+        self._enter()
+        try:
+            # Not under the lock: callers that must not wait for a disk take it too.
+            if self._descriptor is None:
+                self._descriptor = os.open(self.path, self._flags, 0o600)
+            yield self._descriptor
+        finally:
+            self._leave()
+
+    def _enter(self) -> None:
+        with self._lock:
+            if self.released:
+                raise ValueError("The file is closed.")
+            self._users += 1
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            last = self.released and self._users == 0
+        if last:
+            self.close()
+
+    def release(self) -> None:
+        """Close the file as soon as no thread uses it. Further calls do nothing."""
+        with self._lock:
+            if self.released:
+                return
+            self.released = True
+            idle = self._users == 0
+        if idle:
+            self.close()
+
+    def close(self) -> None:
+        """Close the file. Called once, when no thread uses it."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+class ReadableFile(SharedFile):
+    """A file that one thread at a time reads from."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, os.O_RDONLY)
+
+    def read(self, length: int, offset: int) -> bytes:
+        """Return at most ``length`` bytes from ``offset``; none at the end of the file."""
+        with self.use() as descriptor:
+            return os.pread(descriptor, length, offset)
+
+
+def write_all(descriptor: int, pieces: Sequence[bytes]) -> None:
+    """Append all pieces, or raise."""
+    left: Sequence[bytes | memoryview] = pieces
+    while left:
+        left = _unwritten(left, os.writev(descriptor, left[:PIECES_AT_ONCE]))
+
+
+def _unwritten(pieces: Sequence[bytes | memoryview], written: int) -> Sequence[bytes | memoryview]:
+    for number, piece in enumerate(pieces):
+        if written < len(piece):
+            return [memoryview(piece)[written:], *pieces[number + 1 :]]
+        written -= len(piece)
+    return []
 
 
 class TempFile(SharedFile):
-    """Used by one thread at a time, except for ``flush``, which may run beside ``write``."""
+    """A file that is being written. ``write``, ``hash`` and ``flush`` may run beside each other, one of each."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         self._hash = hashlib.sha256()
-        self._written = 0
+        #: The number of bytes written.
+        self.size = 0
         #: The number of bytes on the disk; before the first flush the file itself is not there.
         self._flushed = -1
         self._has_name = False
@@ -42,18 +155,24 @@ class TempFile(SharedFile):
 
     @property
     def checksum(self) -> str:
-        """Return the SHA-256 of the bytes written so far."""
+        """Return the SHA-256 of the bytes hashed so far."""
         return self._hash.hexdigest()
 
-    def write(self, pieces: Sequence[bytes]) -> int:
-        """Append all pieces, or raise. Return the number of bytes."""
+    @property
+    def unflushed(self) -> int:
+        """Return the number of bytes that no flush has brought to the disk."""
+        return self.size - max(self._flushed, 0)
+
+    def hash(self, pieces: Sequence[bytes]) -> None:
+        """Add the pieces to the checksum. The caller also writes them."""
+        for piece in pieces:
+            self._hash.update(piece)
+
+    def write(self, pieces: Sequence[bytes]) -> None:
+        """Append all pieces, or raise."""
         with self.use() as descriptor:
-            for piece in pieces:
-                self._hash.update(piece)
             write_all(descriptor, pieces)
-        size = sum(map(len, pieces))
-        self._written += size
-        return size
+        self.size += sum(map(len, pieces))
 
     def flush_soon(self) -> None:
         """Ask the system to start writing to the disk, without waiting for it.
@@ -68,13 +187,13 @@ class TempFile(SharedFile):
     def flush(self) -> None:
         """Bring the bytes written so far to the disk."""
         with self.use() as descriptor:
-            written = self._written
+            written = self.size
             os.fsync(descriptor)
             self._flushed = written
 
     def rename(self, target: Path) -> bool:
         """Bring all bytes to the disk, then give the file its name. Return whether its folder had to be made."""
-        if self._flushed < self._written:
+        if self._flushed < self.size:
             self.flush()
         with self.use():
             # A released file has no caller that would learn of its name.
@@ -173,40 +292,3 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-class BackgroundFlush:
-    """Flushes a file while it grows, one flush at a time, so that little is left to wait for at its end.
-
-    ``start`` starts a flush on a thread. No outcome is dropped while the file is wanted: the system reports a lost
-    write to one flush only, and later ones succeed.
-    """
-
-    def __init__(self, start: Callable[[], asyncio.Future[Any]]) -> None:
-        self._start = start
-        self._unflushed = 0
-        self._running: asyncio.Future[Any] | None = None
-
-    def count(self, number: int) -> None:
-        """Count written bytes; start a flush when one is due. Raises the error of an earlier flush."""
-        self._unflushed += number
-        if self._unflushed < FLUSH_BYTES:
-            return
-        if self._running is not None:
-            if not self._running.done():
-                return
-            self._running.result()
-        self._unflushed = 0
-        self._running = self._start()
-        # A file that is given up for another reason never asks for the outcome.
-        self._running.add_done_callback(_retrieve_error)
-
-    async def finish(self) -> None:
-        """Wait for the running flush, and raise its error."""
-        if self._running is not None:
-            await self._running
-
-
-def _retrieve_error(flush: asyncio.Future[Any]) -> None:
-    if not flush.cancelled():
-        flush.exception()
