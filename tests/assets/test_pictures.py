@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 from PIL import Image
 
 from longtake.adapters.decoder.errors import MediaRefused
-from longtake.adapters.storage.media_type import JPEG, MEDIA_TYPES, PNG, WEBP, MediaType
+from longtake.adapters.storage.keys import JPEG, MEDIA_TYPES, PNG, WEBP, MediaType
 from longtake.capabilities.media.thumbnail_maker import image_size
 
 FORMS: list[tuple[MediaType, dict[str, Any]]] = [

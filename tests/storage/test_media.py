@@ -9,7 +9,7 @@ import av
 import pytest
 from PIL import Image
 
-from longtake.adapters.storage.media_type import FIRST_BYTES, media_type, type_of_key
+from longtake.adapters.storage.keys import FIRST_BYTES, media_type, type_of_key
 
 
 @pytest.mark.parametrize(

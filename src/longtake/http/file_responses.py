@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import Response
 from starlette.responses import StreamingResponse
 
-from longtake.adapters.storage.media_type import MEDIA_TYPES
+from longtake.adapters.storage.keys import MEDIA_TYPES
 
 if TYPE_CHECKING:
     from starlette.requests import Request

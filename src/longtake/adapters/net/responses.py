@@ -24,7 +24,7 @@ from longtake.adapters.net.errors import (
     HostUnresolved,
     NetError,
 )
-from longtake.adapters.net.urls import shown_url
+from longtake.adapters.net.guard import shown_url
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

@@ -15,8 +15,7 @@ import structlog
 from longtake.adapters.storage.errors import ObjectMissing, StorageFull, StorageRefused, StorageUnavailable
 from longtake.adapters.storage.file_writers import BatchWriter, StreamWriter
 from longtake.adapters.storage.files import ReadableFile, TempFolder, Threads
-from longtake.adapters.storage.keys import check_key
-from longtake.adapters.storage.media_type import type_of_key
+from longtake.adapters.storage.keys import check_key, type_of_key
 from longtake.adapters.storage.storage import NewObject, ObjectFacts, Storage, Stored
 from longtake.batch_loader import BatchLoader
 

@@ -14,7 +14,7 @@ from longtake.adapters.decoder.pool import DecoderPool, MemoryFile
 from longtake.adapters.decoder.protocol import DecodeRequest, DecodeResult
 from longtake.adapters.net.errors import AddressRefused, AnswerTooLarge, NetError
 from longtake.adapters.net.responses import retry_after_seconds
-from longtake.adapters.storage.media_type import MediaType, media_type
+from longtake.adapters.storage.keys import MediaType, media_type
 from longtake.capabilities.catalogue.errors import (
     PosterBroken,
     PosterError,

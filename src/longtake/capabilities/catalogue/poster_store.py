@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import ColumnElement, Float, Row, Text, Update, bindparam, case, literal, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from longtake.adapters.storage.media_type import GIF, JPEG, PNG, WEBP
+from longtake.adapters.storage.keys import GIF, JPEG, PNG, WEBP
 from longtake.capabilities.catalogue.poster_fetcher import HASH_CHARACTERS, LOCAL_PREFIX
 from longtake.capabilities.catalogue.tables import posters, titles
 from longtake.capabilities.catalogue.title_errors import clear_error, cleared_error, record_error

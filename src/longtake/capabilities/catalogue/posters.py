@@ -17,8 +17,7 @@ from longtake.adapters.decoder.errors import DecodersBusy
 from longtake.adapters.storage import NewObject
 from longtake.adapters.storage import Stored as StoredObject
 from longtake.adapters.storage.errors import ObjectMissing, ObjectTooLarge, StorageError
-from longtake.adapters.storage.keys import poster_key
-from longtake.adapters.storage.media_type import WEBP, MediaType, media_type
+from longtake.adapters.storage.keys import WEBP, MediaType, media_type, poster_key
 from longtake.batch_loader import BatchLoader
 from longtake.capabilities.catalogue.context import CatalogueContext
 from longtake.capabilities.catalogue.errors import PosterBroken, PosterError, PosterIo, PosterStatus

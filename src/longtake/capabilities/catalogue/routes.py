@@ -12,8 +12,7 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from longtake.adapters.storage import Storage
-from longtake.adapters.storage.keys import poster_key
-from longtake.adapters.storage.media_type import type_of_key
+from longtake.adapters.storage.keys import poster_key, type_of_key
 from longtake.capabilities.catalogue.poster_fetcher import LOCAL_PREFIX
 from longtake.capabilities.catalogue.poster_store import forget_file, names_file
 from longtake.capabilities.catalogue.posters import DownloadResult

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fastapi import Response
 from starlette.responses import RedirectResponse
 
-from longtake.adapters.storage.media_type import type_of_key
+from longtake.adapters.storage.keys import type_of_key
 from longtake.capabilities.media.thumbnails import waiting_thumbnail
 from longtake.errors import NotFound
 from longtake.http.file_responses import ServedFile, send_file

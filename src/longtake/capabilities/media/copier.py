@@ -19,8 +19,7 @@ import structlog
 from longtake.adapters.decoder.errors import MediaRefused
 from longtake.adapters.net.errors import AnswerTimedOut, AnswerTruncated, ConnectFailed, ConnectionLost, HostUnresolved
 from longtake.adapters.storage.errors import StorageUnavailable
-from longtake.adapters.storage.keys import result_key
-from longtake.adapters.storage.media_type import FIRST_BYTES, MediaType, media_type
+from longtake.adapters.storage.keys import FIRST_BYTES, MediaType, media_type, result_key
 from longtake.capabilities.media.mirror_retry import runs, seconds_for_try
 from longtake.capabilities.media.mirror_store import note_progress, note_started
 from longtake.db.errors import DatabaseUnavailable

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Column, MetaData, SmallInteger, Table, Text, select, tuple_, update
 
 from longtake.adapters.decoder.errors import MediaRefused
-from longtake.adapters.storage.keys import reference_key
-from longtake.adapters.storage.media_type import FIRST_BYTES, JPEG, PNG, WEBP, MediaType, media_type
+from longtake.adapters.storage.keys import FIRST_BYTES, JPEG, PNG, WEBP, MediaType, media_type, reference_key
 from longtake.capabilities.media.thumbnail_maker import image_size
 from longtake.clock import new_id
 from longtake.engine.control import hurry

@@ -11,7 +11,7 @@ import structlog
 from longtake.adapters.decoder.errors import MediaRefused
 from longtake.adapters.decoder.protocol import DecodeRequest, DecodeResult
 from longtake.adapters.storage.errors import StorageError
-from longtake.adapters.storage.media_type import FIRST_BYTES, JPEG, PNG, WEBP, MediaType, media_type
+from longtake.adapters.storage.keys import FIRST_BYTES, JPEG, PNG, WEBP, MediaType, media_type
 from longtake.capabilities.media.range_reader import Spools, StoredFile, open_source
 from longtake.capability import AssetOwner
 from longtake.errors import LongtakeError

@@ -11,8 +11,7 @@ import structlog
 from longtake.adapters.decoder.errors import MediaRefused
 from longtake.adapters.providers.provider import Reference
 from longtake.adapters.storage.errors import ObjectMissing, StorageUnavailable
-from longtake.adapters.storage.keys import result_key
-from longtake.adapters.storage.media_type import FIRST_BYTES, media_type
+from longtake.adapters.storage.keys import FIRST_BYTES, media_type, result_key
 from longtake.services.assets.errors import AssetGone
 
 if TYPE_CHECKING:
