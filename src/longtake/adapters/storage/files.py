@@ -148,11 +148,6 @@ class TempFile(SharedFile):
         self._flushed = -1
         self._has_name = False
 
-    def create(self) -> None:
-        """Create the file."""
-        with self.use():
-            pass
-
     @property
     def checksum(self) -> str:
         """Return the SHA-256 of the bytes hashed so far."""
@@ -197,21 +192,20 @@ class TempFile(SharedFile):
             self.flush()
         with self.use():
             # A released file has no caller that would learn of its name.
-            return not self.released and self._rename(target)
-
-    def _rename(self, target: Path) -> bool:
-        for turn in range(RENAMES):
-            try:
-                if turn:
-                    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                self.path.replace(target)
-            except (FileNotFoundError, FileExistsError):
-                # The folder does not exist, or was empty and a concurrent delete has just removed it.
-                if turn == RENAMES - 1:
-                    raise
-            else:
-                self._has_name = True
-                return turn > 0
+            if self.released:
+                return False
+            for turn in range(RENAMES):
+                try:
+                    if turn:
+                        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                    self.path.replace(target)
+                except (FileNotFoundError, FileExistsError):
+                    # The folder does not exist, or was empty and a concurrent delete has just removed it.
+                    if turn == RENAMES - 1:
+                        raise
+                else:
+                    self._has_name = True
+                    return turn > 0
         raise AssertionError
 
     def close(self) -> None:
@@ -244,12 +238,12 @@ class TempFolder:
         """Create the file, and the folder if it is missing."""
         if not self._prepared:
             self._prepare()
-        try:
-            file.create()
-        except FileNotFoundError:
-            # Another process has removed the folder.
-            self._prepare()
-            file.create()
+        with contextlib.suppress(FileNotFoundError), file.use():
+            return
+        # Another process has removed the folder.
+        self._prepare()
+        with file.use():
+            return
 
     def rename(self, file: TempFile, target: Path) -> None:
         """Bring a whole file to the disk and give it its name."""
