@@ -9,8 +9,7 @@ from sqlalchemy import select, text, update
 
 from longtake import Done, Engine, Retry
 from longtake.adapters.storage.keys import preview_key, reference_key, thumbnail_key
-from longtake.adapters.storage.s3 import S3Storage
-from longtake.adapters.storage.s3_address import parse_s3_url
+from longtake.adapters.storage.s3 import S3Storage, parse_s3_url
 from longtake.capabilities.media.mirror import MIRROR_LANE
 from longtake.capabilities.media.removal import ObjectRemoval, delete_asset
 from longtake.capability import AssetOwner

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import update
 
 from longtake import Done, Fail, Retry, Snooze
-from longtake.adapters.storage.s3 import S3Storage
-from longtake.adapters.storage.s3_address import parse_s3_url
+from longtake.adapters.storage.s3 import S3Storage, parse_s3_url
 from longtake.services.assets import assets, retry_mirror
 from tests.assets.stage import MP4, PNG, Stage, status
 

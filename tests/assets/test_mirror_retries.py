@@ -9,8 +9,7 @@ import pytest
 
 from longtake import Done, Fail, Retry, Snooze
 from longtake.adapters.providers.errors import ProviderUnavailable
-from longtake.adapters.storage.s3 import S3Storage
-from longtake.adapters.storage.s3_address import parse_s3_url
+from longtake.adapters.storage.s3 import S3Storage, parse_s3_url
 from longtake.capabilities.media.mirror_retry import (
     LAST_CHANCE_SECONDS,
     RENEW_SECONDS,

@@ -16,9 +16,8 @@ from aiohttp import web
 from yarl import URL
 
 from longtake import Done, Retry, Snooze
-from longtake.adapters.storage.s3 import S3Storage
-from longtake.adapters.storage.s3_address import parse_s3_url
-from longtake.adapters.storage.temp_file import TempFile
+from longtake.adapters.storage.files import TempFile
+from longtake.adapters.storage.s3 import S3Storage, parse_s3_url
 from longtake.capabilities.media import copier
 from longtake.capabilities.media.copier import Copier
 from longtake.clock import new_id

@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import select
 
 from longtake import Done, Engine, Snooze
+from longtake.adapters.storage.files import INCOMING
 from longtake.adapters.storage.keys import preview_key, reference_key, thumbnail_key
 from longtake.adapters.storage.local import LocalStorage
 from longtake.adapters.storage.storage import PART_BYTES
-from longtake.adapters.storage.temp_file import INCOMING
 from longtake.capabilities.media import removal
 from longtake.capabilities.media.removal import Orphans, SweepProgress
 from longtake.clock import new_id
@@ -208,8 +208,7 @@ async def begin(server: S3Server, folder: str) -> None:
 async def test_a_store_that_refuses_to_list_uploads_is_reported(s3_server: S3Server) -> None:
     """F33: abandoned uploads."""
     from longtake.adapters.storage.errors import StorageRefused, StorageUnavailable
-    from longtake.adapters.storage.s3 import S3Storage
-    from longtake.adapters.storage.s3_address import parse_s3_url
+    from longtake.adapters.storage.s3 import S3Storage, parse_s3_url
 
     refused = s3_storage(s3_server, secret="canary-secret-of-the-tests")
     with pytest.raises(StorageRefused) as caught:
@@ -224,8 +223,7 @@ async def test_a_store_that_refuses_to_list_uploads_is_reported(s3_server: S3Ser
 async def test_without_keys_of_ones_own_uploads_are_left_to_the_bucket(
     s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from longtake.adapters.storage.s3 import S3Storage
-    from longtake.adapters.storage.s3_address import parse_s3_url
+    from longtake.adapters.storage.s3 import S3Storage, parse_s3_url
 
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name, raising=False)

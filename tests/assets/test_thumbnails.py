@@ -16,8 +16,7 @@ from sqlalchemy import delete, update
 
 from longtake import Done, Fail, Retry, Snooze, Worker, open_database
 from longtake.adapters.decoder.pool import DecoderPool
-from longtake.adapters.storage.s3 import S3Storage
-from longtake.adapters.storage.s3_address import parse_s3_url
+from longtake.adapters.storage.s3 import S3Storage, parse_s3_url
 from longtake.capabilities.media import range_reader, thumbnails
 from longtake.errors import SettingsError
 from longtake.server.application import Application

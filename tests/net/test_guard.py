@@ -11,8 +11,7 @@ from pydantic import ValidationError
 
 from longtake.adapters.net import HttpClient, same_origin
 from longtake.adapters.net.errors import AddressRefused, HostUnresolved
-from longtake.adapters.net.guard import AddressGuard
-from longtake.adapters.net.urls import read_url
+from longtake.adapters.net.guard import AddressGuard, read_url
 from longtake.settings import Settings
 from tests.net.servers import Names, Server, answer, redirecting, running, saying
 

@@ -8,7 +8,7 @@ import pytest
 
 from longtake.adapters.storage import open_storage
 from longtake.adapters.storage.local import LocalStorage
-from longtake.adapters.storage.s3_address import parse_s3_url
+from longtake.adapters.storage.s3 import parse_s3_url
 from longtake.errors import SettingsError
 from longtake.settings import Settings
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.adapters.storage import NewObject, temp_file
+from longtake.adapters.storage import NewObject, file_writers
 from longtake.adapters.storage.errors import StorageFull, StorageRefused, StorageUnavailable
+from longtake.adapters.storage.files import INCOMING, TempFile
 from longtake.adapters.storage.local import LocalStorage
-from longtake.adapters.storage.temp_file import INCOMING, TempFile
 from tests.storages import chunked, keys_in
 from tests.wait import PATIENCE_SECONDS, until
 
@@ -152,7 +152,7 @@ async def test_there_is_no_address_of_a_file(folder: Path) -> None:
 async def test_a_large_file_is_brought_to_the_disk_while_it_comes(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(temp_file, "FLUSH_BYTES", 2_000_000)
+    monkeypatch.setattr(file_writers, "FLUSH_BYTES", 2_000_000)
     flush, sizes, flushed = TempFile.flush, [], threading.Event()
 
     def noted(self: TempFile) -> None:
@@ -198,7 +198,7 @@ async def test_an_error_of_an_early_flush_fails_the_copy(
     folder: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     """F22: The system tells it once: the fsync at the end would succeed."""
-    monkeypatch.setattr(temp_file, "FLUSH_BYTES", 1_000_000)
+    monkeypatch.setattr(file_writers, "FLUSH_BYTES", 1_000_000)
     last = threading.Event()
 
     def refuse(_self: TempFile) -> None:
@@ -220,11 +220,36 @@ async def test_an_error_of_an_early_flush_fails_the_copy(
     assert list((folder / INCOMING).iterdir()) == []
 
 
+async def test_an_error_of_the_flush_that_the_last_bytes_start_fails_the_copy(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F22: As above, and no flush before it could have told."""
+    monkeypatch.setattr(file_writers, "FLUSH_BYTES", 2_000_000)
+    flush, sizes = TempFile.flush, []
+
+    def refuse_once(self: TempFile) -> None:
+        sizes.append(self.size)
+        if len(sizes) == 1:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        flush(self)
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b"x" * file_writers.WRITE_BYTES
+        yield b"x" * (2_000_000 - file_writers.WRITE_BYTES)
+
+    monkeypatch.setattr(TempFile, "flush", refuse_once)
+    storage = LocalStorage(folder)
+    with pytest.raises(StorageUnavailable):
+        await storage.put_stream(KEY, chunks(), "", most_bytes=10**9)
+    assert sizes == [2_000_000]
+    assert await storage.facts(KEY) is None
+
+
 async def test_a_file_is_not_let_go_of_while_it_is_brought_to_the_disk(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its descriptor may be another file's a moment later; nobody waits for that."""
-    monkeypatch.setattr(temp_file, "FLUSH_BYTES", 1_000_000)
+    monkeypatch.setattr(file_writers, "FLUSH_BYTES", 1_000_000)
     begun, go_on, flushed = threading.Event(), threading.Event(), []
 
     def slowly(descriptor: int) -> None:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake.adapters.storage.errors import StorageRefused, StorageUnavailable
-from longtake.adapters.storage.s3 import S3Storage
-from longtake.adapters.storage.s3_address import parse_s3_url
+from longtake.adapters.storage.s3 import S3Storage, parse_s3_url
 from longtake.adapters.storage.storage import PART_BYTES
 from tests.s3_server import ACCESS_KEY_ID, BUCKET, SECRET_ACCESS_KEY
 from tests.storages import chunked, s3_storage

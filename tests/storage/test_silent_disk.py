@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from longtake.adapters.storage.files import INCOMING
 from longtake.adapters.storage.local import LocalStorage
-from longtake.adapters.storage.temp_file import INCOMING
 from tests.storages import chunked
 from tests.wait import PATIENCE_SECONDS, until
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from longtake.adapters.storage import NewObject
-from longtake.adapters.storage.batch_writer import TOGETHER, WRITING
 from longtake.adapters.storage.errors import ObjectMissing, StorageFull, StorageUnavailable
+from longtake.adapters.storage.file_writers import TOGETHER, WRITING
+from longtake.adapters.storage.files import INCOMING, TempFolder
 from longtake.adapters.storage.local import LocalStorage
-from longtake.adapters.storage.temp_file import INCOMING, TempFolder
 from tests.wait import PATIENCE_SECONDS, until
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ a private address unless a setting allows it.
 """
 
 from longtake.adapters.net.client import HttpClient
+from longtake.adapters.net.guard import same_origin, shown_url
 from longtake.adapters.net.responses import Response, StreamedResponse
-from longtake.adapters.net.urls import same_origin, shown_url
 
 __all__ = ["HttpClient", "Response", "StreamedResponse", "same_origin", "shown_url"]

@@ -13,9 +13,8 @@ import orjson
 from yarl import URL
 
 from longtake.adapters.net.errors import AddressRefused, AnswerInvalid, NetError
-from longtake.adapters.net.guard import AddressGuard, open_connector
+from longtake.adapters.net.guard import AddressGuard, Target, open_connector, read_url, redirected, shown_url
 from longtake.adapters.net.responses import FAILURES, PIECE_BYTES, Response, StreamedResponse, read_whole, translate
-from longtake.adapters.net.urls import Target, read_url, redirected, shown_url
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence

@@ -24,7 +24,7 @@ from longtake.adapters.net.errors import (
     HostUnresolved,
     NetError,
 )
-from longtake.adapters.net.urls import shown_url
+from longtake.adapters.net.guard import shown_url
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -120,7 +120,7 @@ class StreamedResponse:
         while failure is None and not content.at_eof():
             try:
                 async with asyncio.timeout(self._stall):
-                    piece = await content.read(PIECE_BYTES)
+                    piece = await content.readany()
             except FAILURES as error:
                 failure, piece = translate(error, self._shown, self._seconds, sent=True), _rest(content)
             received += len(piece)

@@ -8,33 +8,29 @@ import errno
 import itertools
 import os
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 import structlog
 
-from longtake.adapters.storage.batch_writer import BatchWriter
 from longtake.adapters.storage.errors import ObjectMissing, StorageFull, StorageRefused, StorageUnavailable
+from longtake.adapters.storage.file_writers import BatchWriter, StreamWriter
+from longtake.adapters.storage.files import ReadableFile, TempFolder, Threads
 from longtake.adapters.storage.keys import check_key
 from longtake.adapters.storage.media_type import type_of_key
-from longtake.adapters.storage.shared_file import ReadableFile, Threads
 from longtake.adapters.storage.storage import NewObject, ObjectFacts, Storage, Stored
-from longtake.adapters.storage.temp_file import BackgroundFlush, TempFolder
-from longtake.adapters.storage.upload_source import Batches
 from longtake.batch_loader import BatchLoader
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from longtake.adapters.storage.temp_file import TempFile
+    from longtake.adapters.storage.files import TempFile
 
 Ts = TypeVarTuple("Ts")
 
 log = structlog.get_logger(__name__)
 
 READ_BYTES = 256 * 1024
-WRITE_BYTES = 1024 * 1024
 LISTED_AT_ONCE = 500
 #: Several, so that some may hang in a write or a flush while others still get through.
 WRITERS = 16
@@ -77,22 +73,21 @@ class LocalStorage(Storage):
     ) -> Stored:
         target = self._path(key)
         file = self._temp.new()
-        flush = BackgroundFlush(partial(self._write, file.flush))
-        async with Batches(chunks, most_bytes=most_bytes, part_bytes=WRITE_BYTES) as source:
-            try:
-                await self._write(self._temp.create, file)
-                async for batch in source.parts():
-                    flush.count(await self._write(file.write, batch))
-                await flush.finish()
-                await self._write(self._finish, file, target)
-            except asyncio.CancelledError:
-                # A stalled disk may hold a thread for hours; a cancelled caller must not wait for it.
-                self._writers.leave_to(file.release)
-                raise
-            except Exception:
-                await asyncio.shield(self._writers.call(file.release))
-                raise
-            return Stored(key, source.size, file.checksum)
+        writer = StreamWriter(file, self._write)
+        try:
+            await self._write(self._temp.create, file)
+            await writer.write(chunks, most_bytes)
+            await self._write(self._finish, file, target)
+        except asyncio.CancelledError:
+            # A stalled disk may hold a thread for hours; a cancelled caller must not wait for it.
+            writer.cancel()
+            self._writers.leave_to(file.release)
+            raise
+        except Exception:
+            await writer.stop()
+            await asyncio.shield(self._writers.call(file.release))
+            raise
+        return Stored(key, file.size, file.checksum)
 
     async def read(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
         file = ReadableFile(self._path(key))

@@ -1,13 +1,19 @@
-"""Objects in an S3-compatible store: AWS, Cloudflare R2, Alibaba OSS, MinIO, SeaweedFS and their like."""
+"""Objects in an S3-compatible store: AWS, Cloudflare R2, Alibaba OSS, MinIO, SeaweedFS and their like.
+
+Its address is `s3://bucket/folder?region=…&endpoint=…`, with the defaults that each maker's store needs.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import ipaddress
 import re
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 import obstore
 import structlog
@@ -22,17 +28,21 @@ from longtake.adapters.storage.errors import (
     StorageUnavailable,
 )
 from longtake.adapters.storage.keys import check_key
-from longtake.adapters.storage.s3_uploads import S3Credentials, S3Uploads, credentials_from_environment
-from longtake.adapters.storage.storage import PART_BYTES, ObjectFacts, Storage, Stored
-from longtake.adapters.storage.upload_source import EqualParts, UploadStopped
+from longtake.adapters.storage.s3_uploads import (
+    EqualParts,
+    S3Credentials,
+    S3Uploads,
+    UploadStopped,
+    credentials_from_environment,
+)
+from longtake.adapters.storage.storage import PART_BYTES, ObjectFacts, Storage, Stored, retrieve_error
+from longtake.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
     from datetime import datetime
 
     from obstore import ObjectMeta
-
-    from longtake.adapters.storage.s3_address import S3Address
 
 log = structlog.get_logger(__name__)
 
@@ -50,6 +60,86 @@ _HINT = "Check LONGTAKE_STORAGE_URL, LONGTAKE_S3_ACCESS_KEY_ID and LONGTAKE_S3_S
 #: Worth another try: trouble of the server, or with our clock.
 _TRANSIENT = frozenset((408, 425, 429, 500, 502, 503, 504))
 _NO_ROOM = frozenset((507,))
+OPTIONS = ("region", "endpoint", "style", "plain_http")
+EXAMPLE = "Example: s3://my-bucket?region=auto&endpoint=https://ACCOUNT.r2.cloudflarestorage.com"
+R2 = ".r2.cloudflarestorage.com"
+OSS = ".aliyuncs.com"
+
+
+@dataclass(frozen=True, slots=True)
+class S3Address:
+    """Where a bucket is, and how to send requests to it."""
+
+    bucket: str
+    prefix: str | None
+    region: str
+    #: None means AWS's endpoint of the region. With the virtual style the bucket is part of the host.
+    endpoint: str | None
+    virtual_hosted: bool
+    plain_http: bool
+    #: Alibaba's OSS cannot delete many objects in one request.
+    bulk_delete: bool
+
+
+def parse_s3_url(url: str) -> S3Address:
+    """Return the parsed address. Raises SettingsError that says what is wrong with it."""
+    parts = urlsplit(url)
+    options = _options(parts.query)
+    endpoint = _split(options["endpoint"]) if "endpoint" in options else None
+    host = (endpoint.hostname or "") if endpoint else ""
+    style = options.get("style", "path" if endpoint and not host.endswith(OSS) else "virtual")
+    if style not in {"path", "virtual"}:
+        raise _wrong("its style must be path or virtual")
+    plain = endpoint is not None and endpoint.scheme == "http"
+    if plain and options.get("plain_http") != "yes" and not _is_loopback(host):
+        raise _wrong("its endpoint must be https; plain_http=yes allows http on a trusted network")
+    return S3Address(
+        bucket=parts.netloc,
+        prefix=parts.path.strip("/") or None,
+        region=options.get("region", "auto" if host.endswith(R2) else "us-east-1"),
+        endpoint=_endpoint(endpoint, parts.netloc, virtual=style == "virtual") if endpoint else None,
+        virtual_hosted=style == "virtual",
+        plain_http=plain,
+        bulk_delete=not host.endswith(OSS),
+    )
+
+
+def _options(query: str) -> dict[str, str]:
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    unknown = sorted(set(options) - set(OPTIONS))
+    if unknown:
+        # The option is not repeated: the address may contain a secret key.
+        raise _wrong(f"its options may only be {', '.join(OPTIONS)}")
+    return options
+
+
+def _split(endpoint: str) -> SplitResult:
+    try:
+        parts = urlsplit(endpoint)
+        _port = parts.port
+    except ValueError:
+        raise _wrong("its endpoint is not a valid URL") from None
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username or parts.query or parts.fragment:
+        raise _wrong("its endpoint must be http(s)://host[:port], without a user, query or fragment")
+    return parts
+
+
+def _endpoint(endpoint: SplitResult, bucket: str, *, virtual: bool) -> str:
+    host = endpoint.netloc
+    if virtual and not host.startswith(f"{bucket}."):
+        host = f"{bucket}.{host}"
+    return f"{endpoint.scheme}://{host}{endpoint.path.rstrip('/')}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _wrong(reason: str) -> SettingsError:
+    return SettingsError(f"LONGTAKE_STORAGE_URL cannot be used: {reason}. {EXAMPLE}")
 
 
 class S3Storage(Storage):
@@ -138,7 +228,7 @@ class S3Storage(Storage):
         except asyncio.CancelledError:
             source.stop()
             # The outcome of a slower cleanup is not needed.
-            uploading.add_done_callback(_retrieve_error)
+            uploading.add_done_callback(retrieve_error)
             await asyncio.wait({uploading}, timeout=CLEANUP_SECONDS)
             if uploading.done() and not uploading.cancelled() and uploading.exception() is None:
                 # Too late to stop it: the caller will never name this object.
@@ -203,11 +293,6 @@ class S3Storage(Storage):
                 yield
         except TimeoutError as error:
             raise StorageUnavailable(f"The store of the bucket {self._bucket} does not answer.") from error
-
-
-def _retrieve_error(upload: asyncio.Future[Any]) -> None:
-    if not upload.cancelled():
-        upload.exception()
 
 
 async def _chain(first: bytes, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

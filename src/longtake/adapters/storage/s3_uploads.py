@@ -1,31 +1,124 @@
-"""Lists and aborts unfinished multipart uploads. The store's client cannot list them; its requests are signed here."""
+"""Uploads to a bucket in parts: where the parts come from, and how unfinished uploads are found and aborted.
+
+The store's client cannot list uploads; these requests are signed here.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import html
 import os
 import re
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 from urllib.parse import quote, urlsplit
 
 import aiohttp
 from yarl import URL
 
-from longtake.adapters.storage.errors import StorageRefused, StorageUnavailable
+from longtake.adapters.storage.errors import ObjectTooLarge, StorageRefused, StorageUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
-    from longtake.adapters.storage.s3_address import S3Address
+    from longtake.adapters.storage.s3 import S3Address
 
 NOTHING = hashlib.sha256(b"").hexdigest()
 SERVER_TROUBLE = 500
 NOT_FOUND = 404
 _UPLOAD = re.compile(r"<Upload>(.*?)</Upload>", re.DOTALL)
+
+
+class UploadStopped(Exception):
+    """The upload is no longer wanted. Makes a store abort it; callers never see it."""
+
+
+class EqualParts:
+    """Hands out parts of one size (the last may be smaller) and computes their SHA-256. Reads inside its block only.
+
+    The chunks are read by one task from first to last: a generator with a time limit inside must not move between
+    tasks. One part waits while the one before it is being sent.
+    """
+
+    def __init__(self, chunks: AsyncIterator[bytes], *, most_bytes: int, part_bytes: int) -> None:
+        self._chunks = chunks
+        self._most = most_bytes
+        self._part_bytes = part_bytes
+        self._ready: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=1)
+        self._reading = asyncio.create_task(self._read())
+        self._hash = hashlib.sha256()
+        self._hashed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._hashed.set_result(None)
+        self.size = 0
+        #: The error that ended the source, as it was raised: a store may wrap it beyond recognition.
+        self.error: BaseException | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        """Stop reading."""
+        self._reading.cancel()
+        await asyncio.wait({self._reading})
+
+    @property
+    def checksum(self) -> str:
+        """Return the SHA-256 of the parts handed out so far."""
+        return self._hash.hexdigest()
+
+    def stop(self) -> None:
+        """Raise UploadStopped to the reader of the parts, even while the next chunk is awaited."""
+        self._reading.cancel()
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        """Yield the parts; raise the source's error at its place."""
+        while (part := await self._ready.get()) is not None:
+            yield part
+        if self.error is not None:
+            raise self.error
+
+    async def _read(self) -> None:
+        try:
+            await self._read_parts()
+        except asyncio.CancelledError:
+            self.error = UploadStopped()
+        except Exception as error:  # noqa: BLE001 - raised again to the reader of the parts
+            self.error = error
+        finally:
+            if isinstance(self._chunks, AsyncGenerator):
+                await self._chunks.aclose()
+        if self.error is not None and not self._ready.empty():
+            self._ready.get_nowait()
+        await self._ready.put(None)
+
+    async def _read_parts(self) -> None:
+        pieces: list[bytes] = []
+        held = 0
+        async for chunk in self._chunks:
+            self.size += len(chunk)
+            if self.size > self._most:
+                raise ObjectTooLarge(f"The file has more than {self._most:,} bytes.", limit=self._most)
+            left = chunk
+            while held + len(left) >= self._part_bytes:
+                room = self._part_bytes - held
+                await self._hand_out(b"".join([*pieces, left[:room]]))
+                pieces, held, left = [], 0, left[room:]
+            if left:
+                pieces.append(left)
+                held += len(left)
+        if pieces:
+            await self._hand_out(b"".join(pieces))
+        await self._hashed
+
+    async def _hand_out(self, part: bytes) -> None:
+        await self._hashed
+        # On a thread, while the next part arrives: hashing takes longer than a fast network.
+        self._hashed = asyncio.get_running_loop().run_in_executor(None, self._hash.update, part)
+        await self._ready.put(part)
 
 
 @dataclass(frozen=True, slots=True)

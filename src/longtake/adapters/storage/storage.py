@@ -10,7 +10,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from longtake.adapters.storage.errors import ObjectTooLarge, StorageRefused
 from longtake.clock import new_id
@@ -142,6 +142,12 @@ class Storage(ABC):
         """Close connections and threads. Objects stay."""
 
 
+def retrieve_error(future: asyncio.Future[Any]) -> None:
+    """Mark the error of a future as seen. Its caller has another error to report."""
+    if not future.cancelled():
+        future.exception()
+
+
 def open_storage(settings: Settings) -> Storage:
     """Return the store that the settings name, without contacting it (see ``Storage.check``).
 
@@ -155,8 +161,7 @@ def open_storage(settings: Settings) -> Storage:
         path = url[len("file:") :]
         # `file:///absolute/folder` has an empty host before its path.
         return LocalStorage(Path(path.removeprefix("//") if path.startswith("///") else path))
-    from longtake.adapters.storage.s3 import S3Storage  # noqa: PLC0415
-    from longtake.adapters.storage.s3_address import parse_s3_url  # noqa: PLC0415
+    from longtake.adapters.storage.s3 import S3Storage, parse_s3_url  # noqa: PLC0415
 
     key_id, secret = settings.s3_access_key_id, settings.s3_secret_access_key.get_secret_value()
     if bool(key_id) != bool(secret):

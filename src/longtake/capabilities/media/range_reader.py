@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 from longtake.adapters.decoder.errors import DecodersBusy
 from longtake.adapters.storage.errors import StorageUnavailable
-from longtake.adapters.storage.shared_file import SharedFile, Threads, write_all
+from longtake.adapters.storage.files import SharedFile, Threads, write_all
 from longtake.capabilities.media.copier import GONE
 from longtake.clock import new_id
 from longtake.services.assets.errors import AssetGone, ResultNotCopied, SourceGone

@@ -1,28 +1,30 @@
-"""Writes files that are already in memory. Files that arrive while others are being written go in one batch.
-
-Written one by one, each small file would cost a thread switch and two waits for the disk's journal, one for its bytes
-and one for its name: three times the processor time of a batch.
-"""
+"""Writes files to the disk: small ones that are already in memory together, a large one while it arrives."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import AsyncGenerator
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from longtake.adapters.storage.errors import ObjectTooLarge
+from longtake.adapters.storage.storage import retrieve_error
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
-    from longtake.adapters.storage.shared_file import Threads
-    from longtake.adapters.storage.temp_file import TempFile, TempFolder
+    from longtake.adapters.storage.files import TempFile, TempFolder, Threads
 
     #: Calls a function and raises the system's errors as ours.
     Translated = Callable[..., Any]
 
+#: How much of a large file is hashed and written at once, and how much is written between two flushes.
+WRITE_BYTES = 1024 * 1024
+FLUSH_BYTES = 32 * 1024 * 1024
 #: How many batches are written at once: one that hangs does not stop the others, and new files gather meanwhile.
 WRITING = 3
 #: The most puts in a batch, and the most bytes in a batch of several.
@@ -63,7 +65,13 @@ class _Put:
 
 
 class BatchWriter:
-    """Belongs to one event loop; `_write` and the methods below it run on threads."""
+    """Writes files in memory. Those that arrive while others are being written go in one batch.
+
+    One by one, each small file would cost a thread switch and two waits for the disk's journal, one for its bytes and
+    one for its name: three times the processor time of a batch.
+
+    It belongs to one event loop; `_write` and the methods below it run on threads.
+    """
 
     def __init__(self, folder: TempFolder, writers: Threads, translated: Translated) -> None:
         self._folder = folder
@@ -134,6 +142,7 @@ class BatchWriter:
             file = self._folder.new()
             put.written.append(file)
             self._folder.create(file)
+            file.hash([body])
             file.write([body])
 
     def _flush_soon(self, put: _Put) -> None:
@@ -160,3 +169,73 @@ class BatchWriter:
             except Exception as error:  # noqa: BLE001 - as above
                 for put in theirs:
                     put.error = error
+
+
+class StreamWriter:
+    """Writes one large file as its bytes arrive, and flushes it meanwhile, so that little is left for its end.
+
+    While one batch is hashed and written, each on a thread of its own, the next one gathers. ``call`` calls a function
+    on a thread.
+    """
+
+    def __init__(self, file: TempFile, call: Callable[..., asyncio.Future[Any]]) -> None:
+        self._file = file
+        self._call = call
+        self._writing: asyncio.Task[None] | None = None
+        self._flushing: asyncio.Future[None] | None = None
+
+    async def write(self, chunks: AsyncIterator[bytes], most_bytes: int) -> None:
+        """Write all chunks. After an error, `stop` or `cancel` before the file is given up."""
+        batch: list[bytes] = []
+        size = held = 0
+        try:
+            async for chunk in chunks:
+                size += len(chunk)
+                if size > most_bytes:
+                    raise ObjectTooLarge(f"The file has more than {most_bytes:,} bytes.", limit=most_bytes)
+                batch.append(chunk)
+                held += len(chunk)
+                if held >= WRITE_BYTES:
+                    await self._start(batch)
+                    batch, held = [], 0
+        finally:
+            if isinstance(chunks, AsyncGenerator):
+                await chunks.aclose()
+        await self._start(batch)
+        await self._finish()
+
+    async def stop(self) -> None:
+        """Wait until no batch is being written. Its error is dropped."""
+        if self._writing is not None:
+            await asyncio.wait({self._writing})
+
+    def cancel(self) -> None:
+        """Leave alone what a thread is writing; what has not begun never begins."""
+        if self._writing is not None:
+            self._writing.cancel()
+
+    async def _finish(self) -> None:
+        """Wait for the last batch, then for the flush that it may have started."""
+        if self._writing is not None:
+            await self._writing
+        if self._flushing is not None:
+            await self._flushing
+
+    async def _start(self, batch: list[bytes]) -> None:
+        """Start to write a batch when the one before it is written; raise the error of that one."""
+        if self._writing is not None:
+            await self._writing
+        self._writing = asyncio.create_task(self._write(batch))
+        self._writing.add_done_callback(retrieve_error)
+
+    async def _write(self, batch: list[bytes]) -> None:
+        await asyncio.gather(self._call(self._file.hash, batch), self._call(self._file.write, batch))
+        if self._file.unflushed < FLUSH_BYTES:
+            return
+        if self._flushing is not None:
+            if not self._flushing.done():
+                return
+            # No outcome is dropped: the system reports a lost write to one flush only, and later ones succeed.
+            self._flushing.result()
+        self._flushing = self._call(self._file.flush)
+        self._flushing.add_done_callback(retrieve_error)
