@@ -18,13 +18,13 @@ from longtake.errors import LongtakeError
 from longtake.http.idempotency import KEPT_SECONDS
 from longtake.http.problems import HTTP_PROBLEMS, error_response
 from longtake.server.application import Application
-from longtake.server.operator import ACTIONS
 from longtake.server.web import create_api
 from longtake.services.webhooks.endpoints import delivered
 from longtake.settings import Settings
 from longtake.settings.load import PREFIX
 from longtake.terminal.failures import EXIT_CODES
 from tests.accounts.stage import serving
+from tests.operators import ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 from standardwebhooks import Webhook
 
-from longtake.server.operator.secrets import secrets_rotate
 from longtake.services.vault.errors import VaultKeyWrong
+from longtake.services.vault.operator import secrets_rotate
 from longtake.services.vault.vault import Vault
 from longtake.services.webhooks.jobs import prune_kind, prune_page
+from longtake.services.webhooks.operator import OPERATOR
 from tests.webhooks.stage import KEY, Stage
 
 if TYPE_CHECKING:
@@ -87,4 +88,4 @@ async def test_a_secret_that_is_changed_while_the_vaults_key_is_rotated_stays_ch
 
 
 def rotate_with(tx: Transaction, stage: Stage, vault: Vault) -> dict[str, object]:
-    return secrets_rotate(tx, stage.engine, vault)
+    return secrets_rotate(tx, stage.engine, vault, OPERATOR.resealers)

@@ -101,8 +101,8 @@ def _on_database(settings: Settings, ownership: FileOwnership | None) -> Iterato
 
     from longtake.engine.engine import Engine
     from longtake.logs import configure_logs
+    from longtake.server.capabilities import operator_actions
     from longtake.server.open_database import open_for_command
-    from longtake.server.operator import perform
     from longtake.services.vault.root_secret import RootSecret
     from longtake.services.vault.vault import Vault
 
@@ -110,15 +110,8 @@ def _on_database(settings: Settings, ownership: FileOwnership | None) -> Iterato
     vault = Vault.of(settings, RootSecret.of(settings))
     with contextlib.closing(open_for_command(settings, ownership)) as database, asyncio.Runner() as runner:
         # This engine declares no kinds: what needs a kind's own code is left to a worker that has it.
-        engine = Engine(database)
-
-        def credit_holders() -> Any:
-            from longtake.server.application import Application
-
-            return Application(settings, database).services["credit_holders"]()
-
-        services = {"vault": lambda: vault, "credit_holders": credit_holders}
-        yield lambda action, **arguments: runner.run(perform(engine, action, arguments, services))
+        engine, actions = Engine(database), operator_actions(lambda: vault)
+        yield lambda action, **arguments: runner.run(actions.perform(engine, action, arguments))
 
 
 def ask_server(server: ServerFile, action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

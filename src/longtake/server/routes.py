@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Annotated, Any, Literal
 
@@ -10,6 +10,7 @@ import orjson
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from longtake.actions import Actions
 from longtake.db import Database
 from longtake.db.errors import SchemaMismatch
 from longtake.db.migrate import compare_schema, read_applied
@@ -17,7 +18,6 @@ from longtake.engine.engine import Engine
 from longtake.errors import LongtakeError
 from longtake.http.problem_schema import CALLER, problems
 from longtake.http.problems import HTTP_PROBLEMS, HttpProblem, problem, public_message
-from longtake.server.operator import ACTIONS, perform
 from longtake.services.accounts.current_caller import ADMIN, OPERATE, Caller, Credentials, current_caller
 from longtake.services.accounts.errors import Unauthorized
 
@@ -112,9 +112,7 @@ class Readiness:
         return OK, OK if status.up_to_date else str(status)
 
 
-def build_routes(
-    engine: Engine, readiness: Readiness, token: str, services: Mapping[str, Callable[[], Any]]
-) -> APIRouter:
+def build_routes(engine: Engine, readiness: Readiness, token: str, actions: Actions) -> APIRouter:
     """Return all routes."""
     router = APIRouter()
 
@@ -152,9 +150,11 @@ def build_routes(
         """
         caller = None if _is_server_token(request, token) else await _operator(request, _shown)
         if caller is not None:
-            _require_scope(caller, action)
+            caller.require(OPERATE)
+            if (known := actions.get(action)) is not None and known.for_admins:
+                caller.require(ADMIN)
         by = None if caller is None else caller.user_id
-        return _json(await perform(engine, action, await _arguments(request), services, by))
+        return _json(await actions.perform(engine, action, await _arguments(request), by))
 
     return router
 
@@ -172,13 +172,6 @@ async def _operator(request: Request, credentials: Credentials) -> Caller:
     except Unauthorized as error:
         hint = "Send `Authorization: Bearer …` with the token from server.json in the data folder, or one of your own."
         raise Unauthorized(error.message, hint=hint) from None
-
-
-def _require_scope(caller: Caller, name: str) -> None:
-    caller.require(OPERATE)
-    action = ACTIONS.get(name)
-    if action is not None and action.for_admins:
-        caller.require(ADMIN)
 
 
 async def _arguments(request: Request) -> dict[str, Any]:

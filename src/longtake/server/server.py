@@ -183,7 +183,7 @@ def _web(
         readiness=Readiness(application.database, LOCATIONS, worker_state),
         token=server.token,
         accounts=accounts,
-        services=application.services,
+        actions=application.actions,
         capabilities=application.routers(),
     )
     hosts = [settings.host, urlsplit(settings.public_url).hostname or settings.host]

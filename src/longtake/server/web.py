@@ -1,13 +1,13 @@
 """The web application, assembled from its routes."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
+from longtake.actions import Actions
 from longtake.engine.engine import Engine
 from longtake.http.problem_schema import install_openapi
 from longtake.http.problems import install_handlers
@@ -29,8 +29,7 @@ class Serving:
     readiness: Readiness
     token: str
     accounts: Authenticator
-    #: What operators' actions may ask for.
-    services: Mapping[str, Callable[[], Any]]
+    actions: Actions
     capabilities: Sequence[APIRouter] = field(default=())
 
 
@@ -39,7 +38,7 @@ def create_api(serving: Serving) -> FastAPI:
     app = FastAPI(title="Longtake", version=version("longtake"), docs_url=None, redoc_url=None)
     app.state.accounts = serving.accounts
     app.state.before_body = current_caller
-    own = build_routes(serving.engine, serving.readiness, serving.token, serving.services)
+    own = build_routes(serving.engine, serving.readiness, serving.token, serving.actions)
     for router in (own, *serving.capabilities):
         # Not included: that would build every route a second time, and match every request twice.
         app.router.routes.extend(router.routes)

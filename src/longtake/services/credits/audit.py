@@ -17,7 +17,7 @@ from longtake.services.credits.transfers import WAYS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from longtake.capability import CreditHolder
+    from longtake.actions import CreditHolder
     from longtake.db import Transaction
 
 
