@@ -22,6 +22,7 @@ from longtake.server.web import create_api
 from longtake.services.webhooks.endpoints import delivered
 from longtake.settings import Settings
 from longtake.settings.load import PREFIX
+from longtake.terminal.commands import LazyCommand
 from longtake.terminal.failures import EXIT_CODES
 from tests.accounts.stage import serving
 from tests.operators import ACTIONS
@@ -60,6 +61,7 @@ def section(text: str, heading: str) -> str:
 
 
 def commands(command: Any, path: tuple[str, ...] = ("longtake",)) -> Iterator[tuple[str, Any]]:
+    command = command.load() if isinstance(command, LazyCommand) else command
     if members := getattr(command, "commands", None):
         for name, member in members.items():
             yield from commands(member, (*path, name))

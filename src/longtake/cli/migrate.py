@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from longtake.db.migrate import MigrationStatus
     from longtake.settings import Settings
 
-app = Commands(help="Bring the database's tables to the version this program needs.")
+app = Commands()
 
 
 def _checked(admin_url: str) -> str:

@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,16 +21,17 @@ from urllib.parse import urlsplit
 
 from longtake.cli.embedded_server import local_server
 from longtake.cli.operator_access import ask_server, error_of
-from longtake.cli.token import make_token
 from longtake.client import Client, LongtakeApiError, ServerUnreachable
 from longtake.client.wire import CONNECT_SECONDS, checked_token
+from longtake.clock import SystemClock
 from longtake.errors import NotFound, SettingsError
 from longtake.server.errors import ServerUnreachable as NoServer
 from longtake.server.server_file import FILE_NAME, ServerFile, write_private_file
+from longtake.services.accounts.errors import TokensElsewhere
 from longtake.settings import Settings, load_settings
 from longtake.settings.checks import is_loopback_name
 from longtake.settings.load import ENVIRONMENT
-from longtake.terminal.output import print_note
+from longtake.terminal.output import on_terminal, print_note
 
 T = TypeVar("T")
 
@@ -241,6 +243,25 @@ def _raise_own_errors(connection: ServerConnection) -> Iterator[None]:
         raise error_of({"code": error.code, "detail": error.message, "hint": connection.hint_for(error)}) from error
 
 
+def make_token(settings: Settings, user: str, role: str, hours: float) -> str:
+    """Return a token that this machine's server accepts; raise TokensElsewhere if another issuer signs tokens."""
+    # They bring cryptography, which a command with a token of its own does not need.
+    from longtake.services.accounts.own_tokens import ExpectedClaims, mint, token_secret
+    from longtake.services.vault.root_secret import RootSecret
+
+    if settings.jwt_jwks:
+        raise TokensElsewhere("Tokens are signed by the issuer whose keys LONGTAKE_JWT_JWKS names.")
+    root = RootSecret.of(settings)
+    return mint(
+        token_secret(settings, lambda: root.derive("tokens")),
+        ExpectedClaims(settings.jwt_issuer, settings.jwt_audience),
+        user_id=user,
+        role=role,
+        now=SystemClock().now(),
+        lifetime=timedelta(hours=hours),
+    )
+
+
 SHORT_LENGTH = 8
 #: With fewer characters a typing error could easily name something else.
 LEAST_LENGTH = 4
@@ -293,6 +314,11 @@ def deliveries_of(webhook_id: str) -> Noun:
 def short(one_id: str) -> str:
     """Return the end of an id. Its beginning is a time, which ids of the same minute share."""
     return one_id[-SHORT_LENGTH:]
+
+
+def shown_id(one_id: str) -> str:
+    """Return an id for a table: its end on a terminal, all of it in a pipe."""
+    return short(one_id) if on_terminal() else one_id
 
 
 def whole_id(client: Client, noun: Noun, given: str) -> str:

@@ -1,9 +1,11 @@
-"""Groups of commands: help without types beside flags, and refused values in plain words."""
+"""Groups of commands: help without types beside flags, refused values in plain words, modules loaded when needed."""
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any, TypeVar
 
 import typer
+import typer.main
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from longtake.validation import field_message
@@ -48,6 +50,31 @@ class PlainGroup(TyperGroup):
     def get_params(self, ctx: Any) -> Any:
         """Return the parameters; nothing follows a flag, so none shows a type."""
         return _without_types(super().get_params(ctx))
+
+
+class LazyCommand(PlainCommand):
+    """A command, or a group of them, whose module is imported when it is called; its help is known before."""
+
+    def __init__(self, name: str, place: str, help: str) -> None:  # noqa: A002 - typer's word
+        super().__init__(name, help=help)
+        #: A function or a group, as "module:name".
+        self.place = place
+
+    def load(self) -> Any:
+        """Return the command itself."""
+        module, name = self.place.split(":")
+        found = getattr(import_module(module), name)
+        if isinstance(found, Commands):
+            loaded: Any = typer.main.get_group(found)
+            loaded.name, loaded.help = self.name, self.help
+            return loaded
+        alone = Commands()
+        alone.command(self.name)(found)
+        return typer.main.get_group(alone).commands[str(self.name)]
+
+    def make_context(self, *arguments: Any, **how: Any) -> Any:
+        """Return the context of the command itself, which is then the one that runs."""
+        return self.load().make_context(*arguments, **how)
 
 
 def _without_types(parameters: Sequence[Any]) -> Sequence[Any]:

@@ -71,6 +71,25 @@ def print_table(
     _print(table)
 
 
+def print_page(
+    found: Mapping[str, Any],
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    as_json: bool,
+    nothing: str,
+    cut: Sequence[str] = (),
+    spare: Sequence[str] = (),
+) -> None:
+    """Print what was found: all of it as JSON for programs, or a table of it, and how to get the next page."""
+    if as_json:
+        print_json(found)
+        return
+    print_table(columns, rows, nothing=nothing, cut=cut, spare=spare)
+    if found.get("next"):
+        print_note(f"There are more: add --before {found['next']}")
+
+
 def _shown(
     columns: Sequence[str], cells: Sequence[Sequence[Text]], cut: Sequence[str], spare: Sequence[str]
 ) -> list[int]:
@@ -104,12 +123,6 @@ def print_facts(facts: Mapping[str, Any]) -> None:
 def clean(text: str) -> str:
     """Return the text on one line, without control codes."""
     return text.translate(_CONTROL)
-
-
-def print_more(page: Mapping[str, Any]) -> None:
-    """Print how to get the next page, if there is one."""
-    if page["next"]:
-        print_note(f"There are more: add --before {page['next']}")
 
 
 def none_of(things: str, *, filtered: bool) -> str:
