@@ -13,8 +13,7 @@ from joserfc.jws import JWSRegistry
 
 from longtake.clock import SystemClock
 from longtake.server.open_database import LOCATIONS
-from longtake.server.routes import Readiness
-from longtake.server.web import Serving
+from longtake.server.web import Readiness, Serving
 from longtake.services.accounts.authenticator import Authenticator, RateLimits
 from longtake.services.accounts.deletion import AccountDeletion
 from longtake.services.accounts.own_tokens import ExpectedClaims

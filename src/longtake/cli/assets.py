@@ -9,15 +9,7 @@ from longtake.cli.operator_access import ask
 from longtake.cli.server import ASSET, connect, shown_id, whole_id, whole_ids
 from longtake.terminal.commands import Commands
 from longtake.terminal.options import AsJson, Yes, confirm_deletion, delete_each
-from longtake.terminal.output import (
-    age,
-    none_of,
-    print_facts,
-    print_json,
-    print_line,
-    print_page,
-    print_table,
-)
+from longtake.terminal.output import age, none_of, print_facts, print_json, print_line, print_page, print_table
 
 app = Commands()
 
@@ -93,10 +85,7 @@ def show(asset_id: Id, as_json: AsJson = False) -> None:
     """Show all details of one asset."""
     with connect(HINTS) as server:
         asset = server.client.assets.get(whole_id(server.client, ASSET, asset_id))
-    if as_json:
-        print_json(asset)
-        return
-    _print_asset(dict(asset))
+    print_json(asset) if as_json else _print_asset(dict(asset))
 
 
 @app.command()
@@ -108,10 +97,7 @@ def retry(
     """Retry an asset's missing copy and thumbnail now."""
     with connect(HINTS) as server:
         asset = server.client.assets.retry(whole_id(server.client, ASSET, asset_id), force=force)
-    if as_json:
-        print_json(asset)
-        return
-    _print_asset(dict(asset))
+    print_json(asset) if as_json else _print_asset(dict(asset))
 
 
 @app.command()

@@ -27,7 +27,7 @@ from longtake.errors import LongtakeError
 from longtake.server.errors import ServerUnreachable
 from longtake.server.server_file import ServerFile, read_server_file, server_of_database
 from longtake.settings import Settings
-from longtake.settings.work import FAREWELL_SECONDS
+from longtake.settings.service import FAREWELL_SECONDS
 from longtake.terminal.output import print_note
 
 LOCK_NAME = "commands.lock"

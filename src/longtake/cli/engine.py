@@ -8,15 +8,7 @@ import typer
 from longtake.cli.operator_access import ask, change
 from longtake.terminal.commands import Commands
 from longtake.terminal.options import AsJson
-from longtake.terminal.output import (
-    age,
-    count,
-    duration,
-    print_json,
-    print_line,
-    print_page,
-    print_table,
-)
+from longtake.terminal.output import age, count, duration, print_json, print_line, print_page, print_table
 
 lanes = Commands()
 kinds = Commands()

@@ -11,15 +11,7 @@ from longtake.cli.server import RUN, connect, shown_id, whole_id, whole_ids
 from longtake.terminal.commands import Commands
 from longtake.terminal.failures import REFUSED
 from longtake.terminal.options import AsJson, Yes, confirm_deletion, delete_each
-from longtake.terminal.output import (
-    age,
-    none_of,
-    print_facts,
-    print_json,
-    print_line,
-    print_page,
-    print_table,
-)
+from longtake.terminal.output import age, none_of, print_facts, print_json, print_line, print_page, print_table
 
 app = Commands()
 
@@ -82,10 +74,7 @@ def show(run_id: Id, as_json: AsJson = False) -> None:
     """Show one run with each of its scenes."""
     with connect(HINTS) as server:
         run = server.client.runs.get(whole_id(server.client, RUN, run_id))
-    if as_json:
-        print_json(run)
-    else:
-        _print_run(run)
+    print_json(run) if as_json else _print_run(run)
 
 
 @app.command()
@@ -111,10 +100,7 @@ def advance(
             with interruptible(server, "run", [known]):
                 _watch_and_print(server.client, done["run"], wait=True, as_json=as_json)
             return
-    if as_json:
-        print_json(done)
-    else:
-        print_line(f"{done['action']}: {done['queued']} queued.")
+    print_json(done) if as_json else print_line(f"{done['action']}: {done['queued']} queued.")
 
 
 @app.command()
@@ -138,10 +124,7 @@ def cancel(run_id: Id, as_json: AsJson = False) -> None:
     """Cancel the unfinished images of a run; their credits are returned, and finished images stay."""
     with connect(HINTS) as server:
         run = server.client.runs.cancel(whole_id(server.client, RUN, run_id))
-    if as_json:
-        print_json(run)
-    else:
-        print_line(f"{run['id']} is {run['status']}.")
+    print_json(run) if as_json else print_line(f"{run['id']} is {run['status']}.")
 
 
 @app.command()

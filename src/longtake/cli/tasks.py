@@ -14,15 +14,7 @@ from longtake.client import Model, Task
 from longtake.client._sync.client import choose_model
 from longtake.terminal.commands import Commands
 from longtake.terminal.options import AsJson, Yes, confirm_deletion, delete_each
-from longtake.terminal.output import (
-    age,
-    none_of,
-    print_facts,
-    print_json,
-    print_line,
-    print_note,
-    print_page,
-)
+from longtake.terminal.output import age, none_of, print_facts, print_json, print_line, print_note, print_page
 
 app = Commands()
 Output = Annotated[
@@ -76,13 +68,13 @@ def generate(
 
 
 def _prepare(
-    server: "ServerConnection",
+    server: ServerConnection,
     prompt: str,
     kind: str | None,
     model: str | None,
     parameters: Sequence[str],
     references: Sequence[Path],
-) -> "Callable[[], Task]":
+) -> Callable[[], Task]:
     """Choose a model and upload the references; return the call that starts the task."""
     models = server.client.models()
     task_type, name = choose_model(models, kind, model, len(references))
@@ -229,7 +221,7 @@ def _shown(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def read_parameters(pairs: Iterable[str], models: "Sequence[Model]", name: str) -> dict[str, Any]:
+def read_parameters(pairs: Iterable[str], models: Sequence[Model], name: str) -> dict[str, Any]:
     """Return the parameters by name. Unknown parameters are left for the server to refuse."""
     specifications = next((model["parameters"] for model in models if model["name"] == name), {})
     found = {}

@@ -11,14 +11,7 @@ from longtake.client.shapes import DeliveryWithPayload
 from longtake.terminal.commands import Commands
 from longtake.terminal.failures import REFUSED, print_error
 from longtake.terminal.options import AsJson, Yes, confirm_deletion, delete_each
-from longtake.terminal.output import (
-    age,
-    print_facts,
-    print_json,
-    print_line,
-    print_note,
-    print_page,
-)
+from longtake.terminal.output import age, print_facts, print_json, print_line, print_note, print_page
 
 app = Commands()
 
@@ -88,10 +81,7 @@ def show(webhook_id: Id, as_json: AsJson = False) -> None:
     """Show one webhook: its address, its events, and whether it is enabled."""
     with connect(HINTS) as server:
         found = server.client.webhooks.get(_whole(server, webhook_id))
-    if as_json:
-        print_json(found)
-        return
-    _print_webhook(found)
+    print_json(found) if as_json else _print_webhook(found)
 
 
 @app.command()
@@ -113,10 +103,7 @@ def change(
         raise typer.BadParameter("say what to change; --help lists them.", param_hint="OPTIONS")
     with connect(HINTS) as server:
         found = server.client.webhooks.update(_whole(server, webhook_id), **changes)
-    if as_json:
-        print_json(found)
-        return
-    _print_webhook(found)
+    print_json(found) if as_json else _print_webhook(found)
 
 
 @app.command()
@@ -124,10 +111,7 @@ def rotate(webhook_id: Id, as_json: AsJson = False) -> None:
     """Print a new secret, shown only now. For 24 hours, requests are signed with the previous one as well."""
     with connect(HINTS) as server:
         made = server.client.webhooks.rotate(_whole(server, webhook_id))
-    if as_json:
-        print_json(made)
-        return
-    _print_secret(made["secret"])
+    print_json(made) if as_json else _print_secret(made["secret"])
 
 
 @app.command()
@@ -212,17 +196,15 @@ def redeliver(webhook_id: Id, delivery_id: Delivery, wait: Wait = True, as_json:
         _follow(server, known, sent, wait=wait, as_json=as_json)
 
 
-def _whole(server: "ServerConnection", given: str) -> str:
+def _whole(server: ServerConnection, given: str) -> str:
     return whole_id(server.client, WEBHOOK, given)
 
 
-def _whole_delivery(server: "ServerConnection", webhook_id: str, given: str) -> str:
+def _whole_delivery(server: ServerConnection, webhook_id: str, given: str) -> str:
     return whole_id(server.client, deliveries_of(webhook_id), given)
 
 
-def _follow(
-    server: "ServerConnection", webhook_id: str, sent: "DeliveryWithPayload", *, wait: bool, as_json: bool
-) -> None:
+def _follow(server: ServerConnection, webhook_id: str, sent: DeliveryWithPayload, *, wait: bool, as_json: bool) -> None:
     """Wait for the next try of a delivery and print it; exit with 1 if it failed."""
     # Nothing sends it after the end of a server that was started for this command.
     wait = wait or server.embedded
@@ -239,7 +221,7 @@ def _follow(
         raise typer.Exit(REFUSED)
 
 
-def _await_try(server: "ServerConnection", webhook_id: str, sent: "DeliveryWithPayload") -> "DeliveryWithPayload":
+def _await_try(server: ServerConnection, webhook_id: str, sent: DeliveryWithPayload) -> DeliveryWithPayload:
     """Return the delivery once it was tried again, or has ended."""
     found = sent
     try:
