@@ -11,9 +11,8 @@ from longtake.client.wire import checked_token
 from longtake.services.accounts.caller import LONGEST_USER_ID, is_user_id
 from longtake.settings import load_settings
 from longtake.settings.checks import check_public_url
-from longtake.terminal.commands import Commands
-from longtake.terminal.options import AsJson
-from longtake.terminal.output import age, print_json, print_line, print_note, print_page, print_table
+from longtake.terminal.commands import AsJson, Commands
+from longtake.terminal.output import age, print_json, print_line, print_note, print_page
 
 LONGEST_INPUT = 100_000
 MOST_HOURS = 24 * 366
@@ -176,13 +175,12 @@ def set_secret(
 def list_secrets(as_json: AsJson = False) -> None:
     """List which secrets are stored, and when each was changed; never what they are."""
     found = ask("secrets.list")
-    if as_json:
-        print_json(found)
-        return
-    print_table(
+    print_page(
+        found,
         ("name", "changed", "sealed with"),
-        [(one["name"], age(one["changed_at"]), one["key_id"]) for one in found["secrets"]],
+        ((one["name"], age(one["changed_at"]), one["key_id"]) for one in found["secrets"]),
         nothing="There are no stored secrets.",
+        as_json=as_json,
     )
 
 

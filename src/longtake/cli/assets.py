@@ -7,9 +7,8 @@ import typer
 
 from longtake.cli.operator_access import ask
 from longtake.cli.server import ASSET, connect, shown_id, whole_id, whole_ids
-from longtake.terminal.commands import Commands
-from longtake.terminal.options import AsJson, Yes, confirm_deletion, delete_each
-from longtake.terminal.output import age, none_of, print_facts, print_json, print_line, print_page, print_table
+from longtake.terminal.commands import AsJson, Commands, Yes, confirm_deletion, delete_each
+from longtake.terminal.output import age, none_of, percent, print_facts, print_json, print_line, print_page, print_table
 
 app = Commands()
 
@@ -121,7 +120,7 @@ def health(as_json: AsJson = False) -> None:
         ("what", "part", "target", "met"),
         [
             (
-                one["name"], "–" if one["rate"] is None else f"{100 * one['rate']:.1f} %",
+                one["name"], percent(one["rate"]),
                 f"{'<' if one['at_most'] else '>'} {100 * one['target']:.0f} %",
                 {None: "–", True: "yes", False: "missed"}[one["met"]],
             )
@@ -155,14 +154,13 @@ def stuck(limit: Limit = 50, as_json: AsJson = False) -> None:
 def failures(limit: Limit = 50, as_json: AsJson = False) -> None:
     """List copies and thumbnails that were given up, the newest first. For operators."""
     found = ask("assets.failures", limit=limit)
-    if as_json:
-        print_json(found)
-        return
     names = ("id", "user_id", "kind", "what", "status", "attempts")
-    print_table(
+    print_page(
+        found,
         ("id", "user", "kind", "what", "state", "tries", "when", "error"),
-        [(*(one[name] for name in names), age(one["failed_at"]), one["error"]) for one in found["failures"]],
+        ((*(one[name] for name in names), age(one["failed_at"]), one["error"]) for one in found["failures"]),
         nothing="Nothing has failed.",
+        as_json=as_json,
     )
 
 

@@ -26,9 +26,8 @@ from longtake.cli.catalogue_titles import (
 )
 from longtake.cli.operator_access import error_of
 from longtake.cli.server import ServerConnection, shown_id
-from longtake.terminal.commands import Commands
+from longtake.terminal.commands import AsJson, Commands, Yes, confirm_deletion, delete_each
 from longtake.terminal.failures import REFUSED
-from longtake.terminal.options import AsJson, Yes, confirm_deletion, delete_each
 from longtake.terminal.output import print_json, print_line, print_page
 
 app = Commands()
@@ -211,7 +210,7 @@ def download(
         known = title_id(server.client, title)
         [outcome] = server.client.catalogue.download({known: url})
         if refused := outcome["refused"]:
-            raise error_of({"code": refused["code"], "detail": refused["message"], "hint": refused["hint"]})
+            raise error_of(refused["code"], refused["message"], refused["hint"])
         finish_locally(server)
     if as_json:
         print_json(outcome)

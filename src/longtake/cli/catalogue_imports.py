@@ -142,7 +142,7 @@ def import_title(given: dict[str, Any], *, as_json: bool) -> None:
         [item] = server.client.catalogue.add_many([given])
         if item["id"] is None:
             refused = item["refused"] or {"code": "", "message": "The title was refused.", "hint": ""}
-            raise error_of({"code": refused["code"], "detail": refused["message"], "hint": refused["hint"]})
+            raise error_of(refused["code"], refused["message"], refused["hint"])
         finish_locally(server)
         title = server.client.catalogue.get(item["id"])
     if as_json:
@@ -235,9 +235,12 @@ def watch(server: ServerConnection, *, patient: bool = True) -> CatalogueStatus:
 
     Without ``patient``, work that waits for another try is not waited for.
     """
-    poll = _Poll(server.client, patient=patient)
+    status = server.client.catalogue.status()
     try:
-        return _with_bars(poll) if sys.stderr.isatty() else _with_lines(poll)
+        if not sys.stderr.isatty():
+            return _until_done(server.client, status, _line_printer(), patient=patient)
+        with live_view(_bars, status, frames_per_second=FRAMES_PER_SECOND) as show:
+            return _until_done(server.client, status, show, patient=patient)
     except KeyboardInterrupt:
         later = "The rest continues as soon as a server runs: `longtake serve`."
         now = "The work itself goes on: `longtake catalogue status` shows its progress."
@@ -265,42 +268,28 @@ def is_busy(status: CatalogueStatus) -> bool:
     return status["syncing"] or bool(status["jobs"].keys() & BEFORE_SYNC)
 
 
-class _Poll:
-    """Polls the catalogue's state until there is nothing left to wait for."""
-
-    def __init__(self, client: Client, *, patient: bool) -> None:
-        self._client = client
-        self._patient = patient
-        self._worked_at = self._moved_at = time.monotonic()
-        self.status = client.catalogue.status()
-
-    def until_done(self, tell: Callable[[CatalogueStatus], None]) -> CatalogueStatus:
-        """Pass each state to `tell`; return the last."""
-        tell(self.status)
-        while is_busy(self.status) and not self._is_still():
-            time.sleep(LOOK_SECONDS)
-            before, self.status = self.status, self._client.catalogue.status()
-            now = time.monotonic()
-            if self.status["running"]:
-                self._worked_at = now
-            elif now - self._worked_at > IDLE_SECONDS:
-                raise StateConflict(
-                    "No worker is alive for the catalogue: there is nothing to wait for.", hint=IDLE_HINT
-                )
-            if before != self.status or _is_running(self.status):
-                self._moved_at = now
-            tell(self.status)
-        return self.status
-
-    def _is_still(self) -> bool:
-        return not self._patient and time.monotonic() - self._moved_at > STILL_SECONDS
+def _until_done(
+    client: Client, status: CatalogueStatus, tell: Callable[[CatalogueStatus], None], *, patient: bool
+) -> CatalogueStatus:
+    """Look at the catalogue until there is nothing left to wait for; pass each state to `tell` and return the last."""
+    worked_at = moved_at = time.monotonic()
+    tell(status)
+    while is_busy(status) and (patient or time.monotonic() - moved_at <= STILL_SECONDS):
+        time.sleep(LOOK_SECONDS)
+        before, status = status, client.catalogue.status()
+        now = time.monotonic()
+        if status["running"]:
+            worked_at = now
+        elif now - worked_at > IDLE_SECONDS:
+            raise StateConflict("No worker is alive for the catalogue: there is nothing to wait for.", hint=IDLE_HINT)
+        if before != status or any(states.get("running") for states in status["jobs"].values()):
+            moved_at = now
+        tell(status)
+    return status
 
 
-def _is_running(status: CatalogueStatus) -> bool:
-    return any(states.get("running") for states in status["jobs"].values())
-
-
-def _with_lines(poll: _Poll) -> CatalogueStatus:
+def _line_printer() -> Callable[[CatalogueStatus], None]:
+    """Return a function that prints a state if it says something new, now and then."""
     printed, printed_at = "", 0.0
 
     def tell(status: CatalogueStatus) -> None:
@@ -310,12 +299,7 @@ def _with_lines(poll: _Poll) -> CatalogueStatus:
             printed, printed_at = line, now
             print_note(line)
 
-    return poll.until_done(tell)
-
-
-def _with_bars(poll: _Poll) -> CatalogueStatus:
-    with live_view(_bars, poll.status, frames_per_second=FRAMES_PER_SECOND) as show:
-        return poll.until_done(show)
+    return tell
 
 
 def _bars(status: CatalogueStatus) -> Table:

@@ -17,7 +17,7 @@ MATCH_HINT = (
 )
 QUESTION = "Which one is it? Type its number, n for none of them, or Enter to skip"
 LIST_HINT = "`longtake catalogue list` lists the titles."
-TITLE = Noun("title", "titles", LIST_HINT, lambda client: client.catalogue.list(limit=SEARCHED)["titles"])
+TITLE = Noun("title", "titles", lambda client: client.catalogue.list(limit=SEARCHED)["titles"], LIST_HINT)
 HINTS = {
     "FORBIDDEN": "Ask the server's owner for an operator's token: `longtake token --role operator --user YOU`.",
     "NOT_FOUND": LIST_HINT,

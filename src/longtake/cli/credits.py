@@ -8,9 +8,8 @@ import typer
 
 from longtake.cli.operator_access import ask, database_place
 from longtake.cli.server import connect, shown_id
-from longtake.terminal.commands import Commands
+from longtake.terminal.commands import AsJson, Commands
 from longtake.terminal.failures import REFUSED
-from longtake.terminal.options import AsJson
 from longtake.terminal.output import age, print_json, print_line, print_page, print_table
 
 app = Commands()
@@ -33,9 +32,11 @@ def balance(
 ) -> None:
     """Show a user's available credits and those that unfinished tasks hold; without USER your own, on your server."""
     if user is None:
-        found, place = _own_balance()
+        with connect() as server:
+            found, place = {**server.client.balance()}, f"at {server.url}" if server.local is None else ""
     else:
-        found, place = _balance_of(user)
+        # Operators' commands ignore the log-in.
+        found, place = ask("credits.balance", user_id=user), f"in {database_place()}"
     print_json(found) if as_json else print_line(_balance(user or "You", found, place))
 
 
@@ -127,16 +128,6 @@ def _change(action: str, as_json: bool, *, by: str | None, **arguments: Any) -> 
         return
     print_line(f"{made['kind'].capitalize()} of {made['amount']:,} credits: {made['transfer_id']}.")
     print_line(_balance(made["user_id"], made["balance"]))
-
-
-def _balance_of(user: str) -> tuple[dict[str, Any], str]:
-    """Return the balance and the database it is from; operators' commands ignore the log-in."""
-    return ask("credits.balance", user_id=user), f"in {database_place()}"
-
-
-def _own_balance() -> tuple[dict[str, Any], str]:
-    with connect() as server:
-        return {**server.client.balance()}, f"at {server.url}" if server.local is None else ""
 
 
 def _balance(user: str, found: Mapping[str, Any], place: str = "") -> str:

@@ -6,17 +6,16 @@ from typing import Annotated, Any
 import typer
 
 from longtake.cli.operator_access import ask, change
-from longtake.terminal.commands import Commands
-from longtake.terminal.options import AsJson
-from longtake.terminal.output import age, count, duration, print_json, print_line, print_page, print_table
+from longtake.terminal.commands import AsJson, Commands
+from longtake.terminal.output import age, count, duration, print_json, print_line, print_page
 
 lanes = Commands()
 kinds = Commands()
 schedules = Commands()
 workers = Commands()
 
-LaneNames = Annotated[list[str], typer.Argument(metavar="NAME", help="One or more lanes.")]
 NONE = "none"
+LaneNames = Annotated[list[str], typer.Argument(metavar="NAME", help="One or more lanes.")]
 KindNames = Annotated[list[str], typer.Argument(metavar="NAME", help="One or more job kinds.")]
 ScheduleNames = Annotated[list[str], typer.Argument(metavar="NAME", help="One or more schedules.")]
 
@@ -205,13 +204,12 @@ def _rhythm(schedule: Mapping[str, Any]) -> str:
 def list_workers(as_json: AsJson = False) -> None:
     """List the workers with what each runs, and how long its lease lasts."""
     found = ask("workers.list")
-    if as_json:
-        print_json(found)
-        return
-    print_table(
+    print_page(
+        found,
         ("worker", "name", "running", "started", "lease"),
-        [(one["id"], one["name"], one["running"], age(one["started_at"]), _lease(one)) for one in found["workers"]],
+        ((one["id"], one["name"], one["running"], age(one["started_at"]), _lease(one)) for one in found["workers"]),
         nothing="No worker is alive: jobs wait until `longtake serve` or `longtake worker` runs.",
+        as_json=as_json,
     )
 
 

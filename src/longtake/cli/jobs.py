@@ -6,9 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from longtake.cli.operator_access import ask, operator
-from longtake.terminal.commands import Commands
+from longtake.terminal.commands import AsJson, Commands
 from longtake.terminal.failures import REFUSED, print_error
-from longtake.terminal.options import AsJson
 from longtake.terminal.output import age, counted, print_facts, print_json, print_line, print_page, print_table
 from longtake.terminal.progress import counting_bar
 

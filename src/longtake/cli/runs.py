@@ -8,10 +8,19 @@ import typer
 from longtake.cli.operator_access import ask
 from longtake.cli.progress import describe_run, describe_scene, interruptible, watch_run
 from longtake.cli.server import RUN, connect, shown_id, whole_id, whole_ids
-from longtake.terminal.commands import Commands
+from longtake.terminal.commands import AsJson, Commands, Yes, confirm_deletion, delete_each
 from longtake.terminal.failures import REFUSED
-from longtake.terminal.options import AsJson, Yes, confirm_deletion, delete_each
-from longtake.terminal.output import age, none_of, print_facts, print_json, print_line, print_page, print_table
+from longtake.terminal.output import (
+    age,
+    none_of,
+    percent,
+    print_facts,
+    print_json,
+    print_line,
+    print_page,
+    print_table,
+    seconds,
+)
 
 app = Commands()
 
@@ -144,14 +153,13 @@ def figures(as_json: AsJson = False) -> None:
         print_json(found)
         return
     lately = found["last_24_hours"]
-    failure, mean = lately["failure_rate"], lately["mean_seconds"]
     print_facts(
         {
             **{f"{status} images": f"{number:,}" for status, number in found["queue"].items()},
             "completed in 24 hours": f"{lately['completed']:,}",
             "failed in 24 hours": f"{lately['failed']:,}",
-            "failure rate": "–" if failure is None else f"{100 * failure:.1f} %",
-            "mean of an image": "–" if mean is None else f"{mean:,.1f} s",
+            "failure rate": percent(lately["failure_rate"]),
+            "mean of an image": seconds(lately["mean_seconds"]),
             "of which provider": _milliseconds(lately["mean_provider_ms"]),
             "of which storage": _milliseconds(lately["mean_storage_ms"]),
             "all of a try": _milliseconds(lately["mean_total_ms"]),
@@ -174,7 +182,6 @@ def _watch_and_print(client: Any, run: Any, *, wait: bool, as_json: bool) -> Non
 
 
 def _print_run(run: Any) -> None:
-
     now = datetime.now(UTC)
     facts = {name: run[name] for name in ("id", "title", "model", "status")}
     progress = {

@@ -166,7 +166,7 @@ def connect(hints: Mapping[str, str] | None = None, *, role: str = "user") -> It
         route = connect_to(login.server, token or login.token, "you are logged in there", token_is_set=bool(token))
     else:
         route = _connect_locally(settings, token, role)
-    with route as connection, _replace_hints(hints or {}):
+    with route as connection, _raise_own_errors(connection, hints or {}):
         yield connection
 
 
@@ -224,23 +224,14 @@ def _connect_locally(settings: Settings, token: str, role: str) -> Iterator[Serv
 
 
 @contextlib.contextmanager
-def _replace_hints(hints: Mapping[str, str]) -> Iterator[None]:
-    try:
-        yield
-    except LongtakeApiError as error:
-        if error.code not in hints:
-            raise
-        raise error_of({"code": error.code, "detail": error.message, "hint": hints[error.code]}) from error
-
-
-@contextlib.contextmanager
-def _raise_own_errors(connection: ServerConnection) -> Iterator[None]:
+def _raise_own_errors(connection: ServerConnection, hints: Mapping[str, str] | None = None) -> Iterator[None]:
     try:
         yield
     except ServerUnreachable as error:
         raise NoServer(f"{connection.url}: {error.message}", hint=error.hint) from error
     except LongtakeApiError as error:
-        raise error_of({"code": error.code, "detail": error.message, "hint": connection.hint_for(error)}) from error
+        hint = (hints or {}).get(error.code) or connection.hint_for(error)
+        raise error_of(error.code, error.message, hint) from error
 
 
 def make_token(settings: Settings, user: str, role: str, hours: float) -> str:
@@ -275,29 +266,18 @@ class Noun:
 
     one: str
     many: str
-    hint: str
     newest: Callable[[Client], Iterable[Any]]
+    hint: str
 
 
-TASK = Noun(
-    "task",
-    "tasks",
-    "`longtake tasks list` lists your tasks.",
-    lambda client: client.tasks.list(limit=SEARCHED)["tasks"],
-)
-RUN = Noun(
-    "run", "runs", "`longtake runs list` lists your runs.", lambda client: client.runs.list(limit=SEARCHED)["runs"]
-)
-ASSET = Noun(
-    "asset",
-    "assets",
-    "`longtake assets list` lists your assets.",
-    lambda client: client.assets.list(limit=SEARCHED)["assets"],
-)
+def _own(one: str, newest: Callable[[Client], Iterable[Any]]) -> Noun:
+    return Noun(one, f"{one}s", newest, f"`longtake {one}s list` lists your {one}s.")
 
-WEBHOOK = Noun(
-    "webhook", "webhooks", "`longtake webhooks list` lists your webhooks.", lambda client: client.webhooks.list()
-)
+
+TASK = _own("task", lambda client: client.tasks.list(limit=SEARCHED)["tasks"])
+RUN = _own("run", lambda client: client.runs.list(limit=SEARCHED)["runs"])
+ASSET = _own("asset", lambda client: client.assets.list(limit=SEARCHED)["assets"])
+WEBHOOK = _own("webhook", lambda client: client.webhooks.list())
 
 
 def deliveries_of(webhook_id: str) -> Noun:
@@ -306,8 +286,8 @@ def deliveries_of(webhook_id: str) -> Noun:
     return Noun(
         "delivery",
         "deliveries",
-        hint,
         lambda client: client.webhooks.deliveries(webhook_id, limit=SEARCHED)["deliveries"],
+        hint,
     )
 
 

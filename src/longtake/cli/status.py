@@ -10,17 +10,18 @@ import typer
 
 from longtake.cli.operator_access import ask, change
 from longtake.settings import describe_settings, load_settings
-from longtake.terminal.commands import Commands
-from longtake.terminal.options import AsJson
+from longtake.terminal.commands import AsJson, Commands
 from longtake.terminal.output import (
     age,
     count,
+    percent,
     print_facts,
     print_json,
     print_line,
     print_note,
     print_page,
     print_table,
+    seconds,
 )
 
 alerts = Commands()
@@ -42,9 +43,9 @@ def print_figures(
         (
             (
                 one["type"], f"{one['completed']:,}", f"{one['failed']:,}", f"{one['cancelled']:,}",
-                _judged(_percent(one["success_rate"]), one["success_met"]), f"> {_percent(one['success_target'])}",
-                _judged(_seconds(one["mean_seconds"]), one["mean_met"]), f"< {_seconds(one['mean_target'])}",
-                _seconds(one["p95_seconds"]),
+                _judged(percent(one["success_rate"]), one["success_met"]), f"> {percent(one['success_target'])}",
+                _judged(seconds(one["mean_seconds"]), one["mean_met"]), f"< {seconds(one['mean_target'])}",
+                seconds(one["p95_seconds"]),
             )
             for one in found["types"]
         ),
@@ -59,21 +60,13 @@ def _under_way(unfinished: Mapping[str, int], delay: Mapping[str, Any]) -> str:
     text = f"Under way: {unfinished['pending']:,} pending, {unfinished['running']:,} running"
     if delay["met"] is None:
         return f"{text}."
-    mean = _judged(_seconds(delay["mean_seconds"]), delay["met"])
-    target, longest = _seconds(delay["target"]), _seconds(delay["max_seconds"])
+    mean = _judged(seconds(delay["mean_seconds"]), delay["met"])
+    target, longest = seconds(delay["target"]), seconds(delay["max_seconds"])
     return f"{text}; last asked about {mean} ago on average (target < {target}), {longest} at most."
 
 
 def _judged(value: str, met: bool | None) -> str:
     return f"{value} (missed)" if met is False else value
-
-
-def _percent(part: float | None) -> str:
-    return "–" if part is None else f"{100 * part:.1f} %"
-
-
-def _seconds(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.1f} s"
 
 
 def print_health(as_json: AsJson = False) -> None:

@@ -12,8 +12,7 @@ from longtake.cli.results import check_output, code_in_words, finish
 from longtake.cli.server import TASK, ServerConnection, connect, shown_id, whole_id, whole_ids
 from longtake.client import Model, Task
 from longtake.client._sync.client import choose_model
-from longtake.terminal.commands import Commands
-from longtake.terminal.options import AsJson, Yes, confirm_deletion, delete_each
+from longtake.terminal.commands import AsJson, Commands, Yes, confirm_deletion, delete_each
 from longtake.terminal.output import age, none_of, print_facts, print_json, print_line, print_note, print_page
 
 app = Commands()

@@ -8,9 +8,8 @@ import typer
 
 from longtake.cli.server import WEBHOOK, ServerConnection, connect, deliveries_of, shown_id, whole_id, whole_ids
 from longtake.client.shapes import DeliveryWithPayload
-from longtake.terminal.commands import Commands
+from longtake.terminal.commands import AsJson, Commands, Yes, confirm_deletion, delete_each
 from longtake.terminal.failures import REFUSED, print_error
-from longtake.terminal.options import AsJson, Yes, confirm_deletion, delete_each
 from longtake.terminal.output import age, print_facts, print_json, print_line, print_note, print_page
 
 app = Commands()

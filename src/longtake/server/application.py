@@ -161,14 +161,7 @@ class Application:
         from longtake.server import drain_routes, snapshot  # noqa: PLC0415
 
         routers = build_routers(self.context, self.engine)
-        settings = self.settings
-        processing = drain_routes.Processing(
-            self.engine,
-            settings.internal_secret,
-            self.beside_worker,
-            settings.lease_seconds,
-            settings.worker_concurrency,
-        )
+        processing = drain_routes.Processing(self.engine, self.settings, self.beside_worker)
         shown = snapshot.build_routes(self.database, snapshot_parts(self.context))
         return [*routers, shown, drain_routes.build_routes(processing)]
 

@@ -81,6 +81,13 @@ def jobs_cancel(tx: Transaction, engine: Engine, *, ids: Identifiers) -> dict[st
     return _each(ids, lambda job_id: request_cancel(tx, engine, job_id))
 
 
+def _each_named(done: str, names: list[str], change: Callable[[str], object]) -> dict[str, Any]:
+    """Change each; a refused one takes the others back."""
+    for name in names:
+        change(name)
+    return {done: names}
+
+
 def _each(ids: list[str], change: Callable[[str], str]) -> dict[str, Any]:
     """Change each job; a refused one does not stop the others."""
     changed: list[dict[str, str]] = []
@@ -143,16 +150,12 @@ def lanes_set(
 
 def lanes_pause(tx: Transaction, _engine: Engine, *, names: Names, reason: Sentence | None = None) -> dict[str, Any]:
     """Stop the lanes from starting jobs; running jobs continue."""
-    for name in names:
-        pause_lane(tx, name, reason)
-    return {"paused": names}
+    return _each_named("paused", names, lambda name: pause_lane(tx, name, reason))
 
 
 def lanes_resume(tx: Transaction, _engine: Engine, *, names: Names) -> dict[str, Any]:
     """Let the lanes start jobs again, even if a provider asked Longtake to wait."""
-    for name in names:
-        resume_lane(tx, name)
-    return {"resumed": names}
+    return _each_named("resumed", names, lambda name: resume_lane(tx, name))
 
 
 def kinds_list(tx: Transaction, engine: Engine) -> dict[str, Any]:
@@ -162,16 +165,12 @@ def kinds_list(tx: Transaction, engine: Engine) -> dict[str, Any]:
 
 def kinds_pause(tx: Transaction, _engine: Engine, *, names: Names) -> dict[str, Any]:
     """Stop jobs of these kinds from starting; running jobs continue."""
-    for name in names:
-        pause_kind(tx, name, paused=True)
-    return {"paused": names}
+    return _each_named("paused", names, lambda name: pause_kind(tx, name, paused=True))
 
 
 def kinds_resume(tx: Transaction, _engine: Engine, *, names: Names) -> dict[str, Any]:
     """Let jobs of these kinds start again."""
-    for name in names:
-        pause_kind(tx, name, paused=False)
-    return {"resumed": names}
+    return _each_named("resumed", names, lambda name: pause_kind(tx, name, paused=False))
 
 
 def schedules_list(tx: Transaction, _engine: Engine) -> dict[str, Any]:
@@ -187,16 +186,12 @@ def schedules_run(tx: Transaction, engine: Engine, *, name: Name) -> dict[str, A
 
 def schedules_pause(tx: Transaction, _engine: Engine, *, names: Names) -> dict[str, Any]:
     """Pause schedules; jobs that they already enqueued continue."""
-    for name in names:
-        pause_schedule(tx, name, paused=True)
-    return {"paused": names}
+    return _each_named("paused", names, lambda name: pause_schedule(tx, name, paused=True))
 
 
 def schedules_resume(tx: Transaction, _engine: Engine, *, names: Names) -> dict[str, Any]:
     """Resume schedules; one that became due while it was paused runs once."""
-    for name in names:
-        pause_schedule(tx, name, paused=False)
-    return {"resumed": names}
+    return _each_named("resumed", names, lambda name: pause_schedule(tx, name, paused=False))
 
 
 def workers_list(tx: Transaction, engine: Engine) -> dict[str, Any]:
@@ -218,16 +213,12 @@ def alerts_list(
 
 def alerts_acknowledge(tx: Transaction, _engine: Engine, *, ids: Identifiers, by: Name) -> dict[str, Any]:
     """Record who is handling alerts; they stay until they are resolved."""
-    for alert_id in ids:
-        acknowledge_alert(tx, alert_id, by)
-    return {"acknowledged": ids}
+    return _each_named("acknowledged", ids, lambda alert_id: acknowledge_alert(tx, alert_id, by))
 
 
 def alerts_resolve(tx: Transaction, _engine: Engine, *, ids: Identifiers) -> dict[str, Any]:
     """Mark alerts as resolved; if the problem returns, it raises a new alert."""
-    for alert_id in ids:
-        resolve_alert_by_id(tx, alert_id)
-    return {"resolved": ids}
+    return _each_named("resolved", ids, lambda alert_id: resolve_alert_by_id(tx, alert_id))
 
 
 OPERATOR = Operator(

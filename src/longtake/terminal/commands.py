@@ -1,8 +1,9 @@
-"""Groups of commands: help without types beside flags, refused values in plain words, modules loaded when needed."""
+"""Groups of commands, loaded when they are called, with help and refusals in plain words; options that many share."""
 
+import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 import typer.main
@@ -11,6 +12,8 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from longtake.validation import field_message
 
 F = TypeVar("F", bound=Callable[..., Any])
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 class Commands(typer.Typer):
@@ -82,3 +85,34 @@ def _without_types(parameters: Sequence[Any]) -> Sequence[Any]:
         if isinstance(one, TyperOption) and one.is_flag:
             one.metavar = ""
     return parameters
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Continue only if the answer is yes. Without a terminal, --yes is required."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("this deletes data: say --yes if you mean it.", param_hint="--yes")
+    typer.confirm(question, abort=True)
+
+
+def confirm_deletion(ids: Sequence[str], noun: str, consequence: str, *, yes: bool) -> None:
+    """Ask once before all of them are deleted."""
+    named = f"the {noun} {ids[0]}" if len(ids) == 1 else f"{len(ids):,} {noun}s"
+    confirm(f"Delete {named}? {consequence}", yes=yes)
+
+
+def delete_each(ids: Sequence[str], delete: Callable[[str], None], *, as_json: bool) -> None:
+    """Delete one after the other until one is refused; those before it are reported and stay deleted."""
+    from longtake.terminal.output import print_json, print_line
+
+    deleted: list[str] = []
+    try:
+        for one in ids:
+            delete(one)
+            deleted.append(one)
+            if not as_json:
+                print_line(f"Deleted: {one}.")
+    finally:
+        if as_json:
+            print_json({"deleted": deleted})

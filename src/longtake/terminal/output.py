@@ -157,6 +157,16 @@ def duration(seconds: float) -> str:
     return ""
 
 
+def percent(part: float | None) -> str:
+    """Return a part of one in percent, or a dash if it is unknown."""
+    return "–" if part is None else f"{100 * part:.1f} %"
+
+
+def seconds(value: float | None) -> str:
+    """Return seconds with a tenth, or a dash if they are unknown."""
+    return "–" if value is None else f"{value:,.1f} s"
+
+
 def _console() -> Console:
     return Console(width=None if on_terminal() else PIPE_WIDTH, highlight=False, markup=False, emoji=False)
 
