@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, SecretStr
 
-from longtake.settings.checks import ProviderUrl, PublicUrl
+from longtake.settings.checks import ProviderUrl, PublicUrl, optional, optional_secret
 
 
 class MediaSettings(BaseModel):
@@ -33,15 +33,12 @@ class MediaSettings(BaseModel):
         default="frames",
         description="How video thumbnails are made: frames (locally), or cloudflare (Cloudflare first, else locally).",
     )
-    cloudflare_media_zone: PublicUrl = Field(
-        default="",
-        description="Address of a Cloudflare zone with Media Transformations, for thumbnail_method cloudflare.",
-        examples=["https://media.example.com"],
+    cloudflare_media_zone: PublicUrl = optional(
+        "Address of a Cloudflare zone with Media Transformations, for thumbnail_method cloudflare.",
+        "https://media.example.com",
     )
-    models_file: str = Field(
-        default="",
-        description="TOML file with your own models, which add to the built-in ones or replace them; empty for none.",
-        examples=["models.toml"],
+    models_file: str = optional(
+        "TOML file with your own models, which add to the built-in ones or replace them; empty for none.", "models.toml"
     )
     queue_seconds: float = Field(
         default=3600.0,
@@ -61,38 +58,29 @@ class MediaSettings(BaseModel):
         le=1_000,
         description="Scene images made at the same time for one provider account, over all machines.",
     )
-    kie_api_key: SecretStr = Field(
-        default=SecretStr(""),
-        description="API key for KIE; leave it empty if the key is stored encrypted or you do not use KIE.",
-        examples=["a key from the provider's console"],
+    kie_api_key: SecretStr = optional_secret(
+        "API key for KIE; leave it empty if the key is stored encrypted or you do not use KIE.",
+        "a key from the provider's console",
     )
     kie_base_url: ProviderUrl = Field(
         default="https://api.kie.ai",
         description="Address of KIE's API; the sandbox has its own address for it.",
     )
-    kie_webhook_key: SecretStr = Field(
-        default=SecretStr(""),
-        description="Key that KIE signs its callbacks with; empty if it does not sign them.",
-        examples=["a key from the provider's console"],
+    kie_webhook_key: SecretStr = optional_secret(
+        "Key that KIE signs its callbacks with; empty if it does not sign them.", "a key from the provider's console"
     )
-    gemini_api_key: SecretStr = Field(
-        default=SecretStr(""),
-        description=(
-            "API key for Google Gemini; leave it empty if the key is stored encrypted or you do not use Gemini."
-        ),
-        examples=["a key from the provider's console"],
+    gemini_api_key: SecretStr = optional_secret(
+        "API key for Google Gemini; leave it empty if the key is stored encrypted or you do not use Gemini.",
+        "a key from the provider's console",
     )
     gemini_base_url: ProviderUrl = Field(
         default="https://generativelanguage.googleapis.com/v1beta",
         description="Address of Gemini's API; the sandbox has its own address for it.",
     )
-    tmdb_api_key: SecretStr = Field(
-        default=SecretStr(""),
-        description=(
-            "API key for TMDB (v3 key or v4 token). If empty, the key stored by `longtake secrets set`; without a key"
-            " there are no ids."
-        ),
-        examples=["your-tmdb-key"],
+    tmdb_api_key: SecretStr = optional_secret(
+        "API key for TMDB (v3 key or v4 token). If empty, the key stored by `longtake secrets set`; without a key"
+        " there are no ids.",
+        "your-tmdb-key",
     )
     tmdb_base_url: ProviderUrl = Field(
         default="https://api.themoviedb.org/3",

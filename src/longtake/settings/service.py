@@ -16,6 +16,8 @@ from longtake.settings.checks import (
     PublicUrl,
     Secret,
     StorageUrl,
+    optional,
+    optional_secret,
 )
 
 #: Seconds after stop_grace_seconds to write outcomes and sign off. Then the process ends, even without a database.
@@ -51,10 +53,9 @@ class ServiceSettings(BaseModel):
         examples=["postgresql://longtake:password@localhost/longtake"],
         repr=False,
     )
-    admin_url: AdminUrl = Field(
-        default=SecretStr(""),
-        description="Address of a PostgreSQL administrator; only `longtake migrate up` uses it. Empty for none.",
-        examples=["postgresql://postgres:password@localhost/postgres"],
+    admin_url: AdminUrl = optional_secret(
+        "Address of a PostgreSQL administrator; only `longtake migrate up` uses it. Empty for none.",
+        "postgresql://postgres:password@localhost/postgres",
     )
     allow_superuser: bool = Field(
         default=False,
@@ -73,15 +74,13 @@ class ServiceSettings(BaseModel):
         examples=["s3://my-bucket?region=eu-central-1"],
         repr=False,
     )
-    s3_access_key_id: str = Field(
-        default="",
-        description="Access key for the S3 bucket. If empty, AWS_ACCESS_KEY_ID or the machine's role applies.",
-        examples=["AKIAIOSFODNN7EXAMPLE"],
+    s3_access_key_id: str = optional(
+        "Access key for the S3 bucket. If empty, AWS_ACCESS_KEY_ID or the machine's role applies.",
+        "AKIAIOSFODNN7EXAMPLE",
     )
-    s3_secret_access_key: SecretStr = Field(
-        default=SecretStr(""),
-        description="Secret key for the S3 bucket. If empty, AWS_SECRET_ACCESS_KEY or the machine's role applies.",
-        examples=["a key from the store's console"],
+    s3_secret_access_key: SecretStr = optional_secret(
+        "Secret key for the S3 bucket. If empty, AWS_SECRET_ACCESS_KEY or the machine's role applies.",
+        "a key from the store's console",
     )
     host: str = Field(
         default="127.0.0.1",
@@ -95,45 +94,30 @@ class ServiceSettings(BaseModel):
         le=65535,
         description="Port the server listens on; 0 picks any free port and records it in server.json.",
     )
-    public_url: PublicUrl = Field(
-        default="",
-        description="Public address of this server, used in links and callbacks. If empty, the server uses its own.",
-        examples=["https://media.example.com"],
+    public_url: PublicUrl = optional(
+        "Public address of this server, used in links and callbacks. If empty, the server uses its own.",
+        "https://media.example.com",
     )
-    allowed_origins: Origins = Field(
-        default="",
-        description=(
-            "Origins whose pages may use this server from a browser, separated by commas. If empty, only its own."
-        ),
-        examples=["https://shop.example.com,http://localhost:5173"],
+    allowed_origins: Origins = optional(
+        "Origins whose pages may use this server from a browser, separated by commas. If empty, only its own.",
+        "https://shop.example.com,http://localhost:5173",
     )
-    allow_addresses: AddressRanges = Field(
-        default="",
-        description=(
-            "Private addresses that outgoing requests may reach, including users' webhooks: ranges or loopback,"
-            " separated by commas. If empty, none."
-        ),
-        examples=["127.0.0.1/32,::1/128"],
+    allow_addresses: AddressRanges = optional(
+        "Private addresses that outgoing requests may reach, including users' webhooks: ranges or loopback,"
+        " separated by commas. If empty, none.",
+        "127.0.0.1/32,::1/128",
     )
-    trusted_proxies: AddressRanges = Field(
-        default="",
-        description=(
-            "Proxies whose X-Forwarded-For is trusted: ranges or loopback, separated by commas. If empty, none."
-        ),
-        examples=["10.0.0.0/8"],
+    trusted_proxies: AddressRanges = optional(
+        "Proxies whose X-Forwarded-For is trusted: ranges or loopback, separated by commas. If empty, none.",
+        "10.0.0.0/8",
     )
-    server: PublicUrl = Field(
-        default="",
-        description=(
-            "Server for commands such as `generate`, `tasks` and `assets`. If empty, the one you are logged in to,"
-            " else this machine's."
-        ),
-        examples=["https://media.example.com"],
+    server: PublicUrl = optional(
+        "Server for commands such as `generate`, `tasks` and `assets`. If empty, the one you are logged in to,"
+        " else this machine's.",
+        "https://media.example.com",
     )
-    token: SecretStr = Field(
-        default=SecretStr(""),
-        description="Token or API key for that server. If empty, the one you are logged in with.",
-        examples=["a token or an API key"],
+    token: SecretStr = optional_secret(
+        "Token or API key for that server. If empty, the one you are logged in with.", "a token or an API key"
     )
     log_format: Annotated[Literal["auto", "json", "human"], BeforeValidator(_lower)] = Field(
         default="auto",
@@ -173,10 +157,9 @@ class ServiceSettings(BaseModel):
         le=1800,
         description="Seconds between two heartbeats of a worker; must be less than half of lease_seconds.",
     )
-    internal_secret: InternalSecret = Field(
-        default=SecretStr(""),
-        description="Secret for POST /v1/internal/process, which runs queued jobs. If empty, the route does not exist.",
-        examples=["write-at-least-16-random-characters-here"],
+    internal_secret: InternalSecret = optional_secret(
+        "Secret for POST /v1/internal/process, which runs queued jobs. If empty, the route does not exist.",
+        "write-at-least-16-random-characters-here",
     )
     app: str = Field(
         default="",
@@ -194,41 +177,25 @@ class ServiceSettings(BaseModel):
         description="Days to keep ended tasks with their messages, results and files; 0 keeps them forever.",
         examples=[365],
     )
-    secret_key: Secret = Field(
-        default=SecretStr(""),
-        description="Secret that protects tokens, links and stored secrets. If empty, secret.key in data_dir applies.",
-        examples=["write-at-least-32-random-characters-here"],
+    secret_key: Secret = optional_secret(
+        "Secret that protects tokens, links and stored secrets. If empty, secret.key in data_dir applies.",
+        "write-at-least-32-random-characters-here",
     )
-    master_key: MasterKeys = Field(
-        default=SecretStr(""),
-        description=(
-            "Key for stored secrets, if not secret_key. With several, separated by commas, the first encrypts and all"
-            " decrypt."
-        ),
-        examples=["write-at-least-32-random-characters-here"],
+    master_key: MasterKeys = optional_secret(
+        "Key for stored secrets, if not secret_key. With several, separated by commas, the first encrypts and all"
+        " decrypt.",
+        "write-at-least-32-random-characters-here",
     )
-    jwt_secret: Secret = Field(
-        default=SecretStr(""),
-        description="Secret that signs users' tokens (HS256), shared with their issuer. If empty, this machine's own.",
-        examples=["write-at-least-32-random-characters-here"],
+    jwt_secret: Secret = optional_secret(
+        "Secret that signs users' tokens (HS256), shared with their issuer. If empty, this machine's own.",
+        "write-at-least-32-random-characters-here",
     )
-    jwt_jwks: KeySet = Field(
-        default="",
-        description=(
-            "Public keys for users' tokens (RS256, ES256): the https address or the file of a JSON Web Key Set."
-        ),
-        examples=["https://login.example.com/.well-known/jwks.json"],
+    jwt_jwks: KeySet = optional(
+        "Public keys for users' tokens (RS256, ES256): the https address or the file of a JSON Web Key Set.",
+        "https://login.example.com/.well-known/jwks.json",
     )
-    jwt_issuer: str = Field(
-        default="",
-        description="Value that a token's `iss` must have; empty accepts any.",
-        examples=["https://login.example.com/"],
-    )
-    jwt_audience: str = Field(
-        default="",
-        description="Value that a token's `aud` must be or contain; empty accepts any.",
-        examples=["longtake"],
-    )
+    jwt_issuer: str = optional("Value that a token's `iss` must have; empty accepts any.", "https://login.example.com/")
+    jwt_audience: str = optional("Value that a token's `aud` must be or contain; empty accepts any.", "longtake")
     requests_per_minute: int = Field(
         default=600,
         ge=1,
