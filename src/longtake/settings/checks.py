@@ -202,6 +202,11 @@ def check_key_set(value: str) -> str:
     return value
 
 
+def between(least: float, most: float, description: str, *, default: float, example: Any = None) -> Any:
+    """Return the field of a number with its limits."""
+    return Field(default=default, ge=least, le=most, description=description, examples=example and [example])
+
+
 def optional(description: str, example: str) -> Any:
     """Return the field of a setting that is empty unless it is set."""
     return Field(default="", description=description, examples=[example])

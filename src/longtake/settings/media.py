@@ -4,30 +4,20 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, SecretStr
 
-from longtake.settings.checks import ProviderUrl, PublicUrl, optional, optional_secret
+from longtake.settings.checks import ProviderUrl, PublicUrl, between, optional, optional_secret
 
 
 class MediaSettings(BaseModel):
     """Settings for media: limits, thumbnails, models and providers; then for the catalogue: sources and schedules."""
 
-    reference_bytes: int = Field(
-        default=20_000_000,
-        ge=1_000,
-        le=1_000_000_000,
-        description="Largest reference file that you can upload, in bytes.",
+    reference_bytes: int = between(
+        1_000, 1_000_000_000, "Largest reference file that you can upload, in bytes.", default=20_000_000
     )
-    asset_bytes: int = Field(
-        default=2_000_000_000,
-        ge=1_000_000,
-        le=100_000_000_000,
-        description="Largest result that is copied to the storage, in bytes.",
+    asset_bytes: int = between(
+        1_000_000, 100_000_000_000, "Largest result that is copied to the storage, in bytes.", default=2_000_000_000
     )
-    decoders: int = Field(
-        default=0,
-        ge=0,
-        le=1_000,
-        description="Processes that decode media in one server or worker; 0 means one per CPU core.",
-        examples=[4],
+    decoders: int = between(
+        0, 1_000, "Processes that decode media in one server or worker; 0 means one per CPU core.", default=0, example=4
     )
     thumbnail_method: Literal["frames", "cloudflare"] = Field(
         default="frames",
@@ -40,23 +30,17 @@ class MediaSettings(BaseModel):
     models_file: str = optional(
         "TOML file with your own models, which add to the built-in ones or replace them; empty for none.", "models.toml"
     )
-    queue_seconds: float = Field(
+    queue_seconds: float = between(
+        10,
+        604_800,
+        "Seconds that a task may wait for its provider to accept it. Then it ends and costs nothing.",
         default=3600.0,
-        ge=10,
-        le=604_800,
-        description="Seconds that a task may wait for its provider to accept it. Then it ends and costs nothing.",
     )
-    scenes_per_minute: int = Field(
-        default=20,
-        ge=1,
-        le=1_000,
-        description="Scene images started per minute for one provider account, over all machines.",
+    scenes_per_minute: int = between(
+        1, 1_000, "Scene images started per minute for one provider account, over all machines.", default=20
     )
-    scenes_at_once: int = Field(
-        default=1,
-        ge=1,
-        le=1_000,
-        description="Scene images made at the same time for one provider account, over all machines.",
+    scenes_at_once: int = between(
+        1, 1_000, "Scene images made at the same time for one provider account, over all machines.", default=1
     )
     kie_api_key: SecretStr = optional_secret(
         "API key for KIE; leave it empty if the key is stored encrypted or you do not use KIE.",
@@ -92,18 +76,16 @@ class MediaSettings(BaseModel):
         description="Address of TMDB's images. If an image below it is missing, other sizes are tried.",
         examples=["http://127.0.0.1:8585/tmdb-images"],
     )
-    tmdb_per_second: int = Field(
-        default=40, ge=0, le=10_000, description="Requests to TMDB per second, over all machines; 0 for no limit."
+    tmdb_per_second: int = between(
+        0, 10_000, "Requests to TMDB per second, over all machines; 0 for no limit.", default=40
     )
-    titles_at_once: int = Field(
-        default=5, ge=0, le=1_000, description="Titles looked up at the same time, over all machines; 0 for no limit."
+    titles_at_once: int = between(
+        0, 1_000, "Titles looked up at the same time, over all machines; 0 for no limit.", default=5
     )
-    posters_at_once: int = Field(
-        default=5, ge=0, le=1_000, description="Posters downloaded at the same time, over all machines; 0 for no limit."
+    posters_at_once: int = between(
+        0, 1_000, "Posters downloaded at the same time, over all machines; 0 for no limit.", default=5
     )
-    poster_check_days: int = Field(
-        default=7, ge=1, le=36_500, description="Days after which a poster's source is checked for changes."
-    )
+    poster_check_days: int = between(1, 36_500, "Days after which a poster's source is checked for changes.", default=7)
     bangumi_base_url: ProviderUrl = Field(
         default="https://api.bgm.tv",
         description="Address of Bangumi's API.",
@@ -122,12 +104,12 @@ class MediaSettings(BaseModel):
         description="User-Agent for Bangumi, which asks for developer/application and a homepage.",
         examples=["ada/film-shelf (https://films.example.com)"],
     )
-    calendar_hours: int = Field(
+    calendar_hours: int = between(
+        0,
+        8_760,
+        "Hours between two scheduled refreshes of Bangumi's calendar, once there are titles; 0 for none.",
         default=24,
-        ge=0,
-        le=8_760,
-        description="Hours between two scheduled refreshes of Bangumi's calendar, once there are titles; 0 for none.",
     )
-    sync_minutes: int = Field(
-        default=60, ge=0, le=525_600, description="Minutes between two scheduled syncs of the catalogue; 0 for none."
+    sync_minutes: int = between(
+        0, 525_600, "Minutes between two scheduled syncs of the catalogue; 0 for none.", default=60
     )

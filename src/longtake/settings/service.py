@@ -16,6 +16,7 @@ from longtake.settings.checks import (
     PublicUrl,
     Secret,
     StorageUrl,
+    between,
     optional,
     optional_secret,
 )
@@ -62,11 +63,9 @@ class ServiceSettings(BaseModel):
         description="Start even if the role in database_url is a superuser or exempt from row level security.",
         examples=["true"],
     )
-    database_threads: int = Field(
-        default=8, ge=1, le=200, description="PostgreSQL connections that one process uses for transactions."
-    )
-    database_statement_seconds: float = Field(
-        default=30.0, ge=0.1, le=3600, description="Time limit for one database statement, in seconds."
+    database_threads: int = between(1, 200, "PostgreSQL connections that one process uses for transactions.", default=8)
+    database_statement_seconds: float = between(
+        0.1, 3600, "Time limit for one database statement, in seconds.", default=30.0
     )
     storage_url: StorageUrl = Field(
         default_factory=_default_storage_url,
@@ -88,11 +87,8 @@ class ServiceSettings(BaseModel):
         description="Address the server listens on; 0.0.0.0 means all networks.",
         examples=["0.0.0.0"],  # noqa: S104 - an example; the default is the loopback address
     )
-    port: int = Field(
-        default=8484,
-        ge=0,
-        le=65535,
-        description="Port the server listens on; 0 picks any free port and records it in server.json.",
+    port: int = between(
+        0, 65535, "Port the server listens on; 0 picks any free port and records it in server.json.", default=8484
     )
     public_url: PublicUrl = optional(
         "Public address of this server, used in links and callbacks. If empty, the server uses its own.",
@@ -127,35 +123,22 @@ class ServiceSettings(BaseModel):
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)] = Field(
         default="info", description="Lowest level that is logged: debug, info, warning or error.", examples=["debug"]
     )
-    worker_concurrency: int = Field(
-        default=200, ge=1, le=10_000, description="Jobs that one worker process runs at the same time."
+    worker_concurrency: int = between(1, 10_000, "Jobs that one worker process runs at the same time.", default=200)
+    poll_seconds: float = between(
+        0.01, 60, "Longest time between two checks for due jobs, in seconds, if no wake-up arrives.", default=1.0
     )
-    poll_seconds: float = Field(
-        default=1.0,
-        ge=0.01,
-        le=60,
-        description="Longest time between two checks for due jobs, in seconds, if no wake-up arrives.",
-    )
-    stop_grace_seconds: float = Field(
+    stop_grace_seconds: float = between(
+        0,
+        3600,
+        "Seconds that running jobs get to finish when a worker stops. The rest go back to the queue and keep"
+        " their attempt.",
         default=20.0,
-        ge=0,
-        le=3600,
-        description=(
-            "Seconds that running jobs get to finish when a worker stops. The rest go back to the queue and keep"
-            " their attempt."
-        ),
     )
-    lease_seconds: float = Field(
-        default=30.0,
-        ge=0.2,
-        le=3600,
-        description="Seconds without a heartbeat after which a worker counts as dead and loses its jobs.",
+    lease_seconds: float = between(
+        0.2, 3600, "Seconds without a heartbeat after which a worker counts as dead and loses its jobs.", default=30.0
     )
-    heartbeat_seconds: float = Field(
-        default=10.0,
-        ge=0.05,
-        le=1800,
-        description="Seconds between two heartbeats of a worker; must be less than half of lease_seconds.",
+    heartbeat_seconds: float = between(
+        0.05, 1800, "Seconds between two heartbeats of a worker; must be less than half of lease_seconds.", default=10.0
     )
     internal_secret: InternalSecret = optional_secret(
         "Secret for POST /v1/internal/process, which runs queued jobs. If empty, the route does not exist.",
@@ -167,15 +150,15 @@ class ServiceSettings(BaseModel):
         description="Function that declares your own job kinds, as module:function; empty for none.",
         examples=["shop.jobs:register"],
     )
-    history_days: int = Field(default=30, ge=1, le=36_500, description="Days to keep ended jobs.")
-    events_days: int = Field(default=7, ge=1, le=36_500, description="Days to keep events.")
-    webhook_days: int = Field(default=30, ge=1, le=36_500, description="Days to keep webhook deliveries.")
-    task_days: int = Field(
+    history_days: int = between(1, 36_500, "Days to keep ended jobs.", default=30)
+    events_days: int = between(1, 36_500, "Days to keep events.", default=7)
+    webhook_days: int = between(1, 36_500, "Days to keep webhook deliveries.", default=30)
+    task_days: int = between(
+        0,
+        36_500,
+        "Days to keep ended tasks with their messages, results and files; 0 keeps them forever.",
         default=0,
-        ge=0,
-        le=36_500,
-        description="Days to keep ended tasks with their messages, results and files; 0 keeps them forever.",
-        examples=[365],
+        example=365,
     )
     secret_key: Secret = optional_secret(
         "Secret that protects tokens, links and stored secrets. If empty, secret.key in data_dir applies.",
@@ -196,33 +179,21 @@ class ServiceSettings(BaseModel):
     )
     jwt_issuer: str = optional("Value that a token's `iss` must have; empty accepts any.", "https://login.example.com/")
     jwt_audience: str = optional("Value that a token's `aud` must be or contain; empty accepts any.", "longtake")
-    requests_per_minute: int = Field(
-        default=600,
-        ge=1,
-        le=1_000_000,
-        description="Requests that one user may send per minute; at most a tenth of them at once.",
+    requests_per_minute: int = between(
+        1, 1_000_000, "Requests that one user may send per minute; at most a tenth of them at once.", default=600
     )
-    failed_logins_per_minute: int = Field(
+    failed_logins_per_minute: int = between(
+        1,
+        1_000_000,
+        "Refused tokens and keys that one address may send per minute; at most a tenth of them at once.",
         default=60,
-        ge=1,
-        le=1_000_000,
-        description="Refused tokens and keys that one address may send per minute; at most a tenth of them at once.",
     )
-    streams_per_user: int = Field(
-        default=20, ge=1, le=100_000, description="Event streams that one user may have open at one server."
+    streams_per_user: int = between(1, 100_000, "Event streams that one user may have open at one server.", default=20)
+    streams: int = between(1, 100_000, "Event streams that one server keeps open at the same time.", default=5_000)
+    unfinished_tasks: int = between(
+        1, 1_000_000, "Unfinished tasks that one user may have; images of scenes are counted too.", default=1000
     )
-    streams: int = Field(
-        default=5_000, ge=1, le=100_000, description="Event streams that one server keeps open at the same time."
-    )
-    unfinished_tasks: int = Field(
-        default=1000,
-        ge=1,
-        le=1_000_000,
-        description="Unfinished tasks that one user may have; images of scenes are counted too.",
-    )
-    unfinished_imports: int = Field(
-        default=1000, ge=1, le=1_000_000, description="Unfinished imports of files that one user may have."
-    )
+    unfinished_imports: int = between(1, 1_000_000, "Unfinished imports of files that one user may have.", default=1000)
 
     @field_validator("data_dir")
     @classmethod
