@@ -9,9 +9,10 @@ import os
 import stat
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -48,6 +49,7 @@ BATCH = 500
 #: A request may have a million bytes; no valid row comes near ROW_BYTES.
 BATCH_BYTES = 500_000
 ROW_BYTES = 100_000
+OUTCOMES = ("created", "updated", "unchanged", "refused")
 #: --json has so many refusals at most; standard error has all of them.
 KEPT = 1_000
 
@@ -112,28 +114,24 @@ def _begins_with_brace(source: Any) -> bool:
 class ImportCounts:
     """Outcomes of the rows: counts only, so that memory does not grow with the file."""
 
-    created: int = 0
-    updated: int = 0
-    unchanged: int = 0
-    refused: int = 0
+    by_outcome: Counter[str] = field(default_factory=Counter)
     refusals: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
         """Rows processed so far."""
-        return self.created + self.updated + self.unchanged + self.refused
+        return self.by_outcome.total()
 
     def refuse(self, line: int, message: str, code: str, hint: str = "") -> None:
         """Count a refused row and report it at once."""
-        self.refused += 1
+        self.by_outcome["refused"] += 1
         if len(self.refusals) < KEPT:
             self.refusals.append({"line": line, "code": code, "message": message, "hint": hint})
         print_error(f"Line {line}: {message}", code, hint)
 
     def __str__(self) -> str:
         """Return the counts in words."""
-        known = ("created", "updated", "unchanged", "refused")
-        return ", ".join(f"{getattr(self, name):,} {name}" for name in known)
+        return ", ".join(f"{self.by_outcome[outcome]:,} {outcome}" for outcome in OUTCOMES)
 
 
 def import_title(given: dict[str, Any], *, as_json: bool) -> None:
@@ -158,7 +156,7 @@ def import_titles(path: Path, *, as_json: bool) -> None:
     counts = ImportCounts()
     with open_titles(path) as file:
         # A wrong file is refused before the server is contacted.
-        first = list(_first(file))
+        first = list(islice(file.rows, 1))
         with connect_catalogue() as server:
             try:
                 with file.bar() as show:
@@ -168,20 +166,15 @@ def import_titles(path: Path, *, as_json: bool) -> None:
             except BaseException:
                 print_note(f"So far: {counts}. Run the command again to continue: existing titles stay unchanged.")
                 raise
-            if counts.created or counts.updated:
+            if counts.by_outcome["created"] or counts.by_outcome["updated"]:
                 finish_locally(server)
     if as_json:
-        numbers = {name: getattr(counts, name) for name in ("created", "updated", "unchanged", "refused")}
+        numbers = {outcome: counts.by_outcome[outcome] for outcome in OUTCOMES}
         print_json(numbers | {"refusals": counts.refusals})
     else:
         print_line(f"{counts}.")
-    if counts.refused:
+    if counts.by_outcome["refused"]:
         raise typer.Exit(REFUSED)
-
-
-def _first(file: TitleFile) -> Iterator[Row | BadRow]:
-    with contextlib.suppress(StopIteration):
-        yield next(file.rows)
 
 
 def _batches(rows: Iterator[Row | BadRow]) -> Iterator[list[Row | BadRow]]:
@@ -213,7 +206,7 @@ def _import_batch(client: Client, batch: Sequence[Row | BadRow], counts: ImportC
         if refused := item["refused"]:
             counts.refuse(row.number, refused["message"], refused["code"], refused["hint"])
         else:
-            setattr(counts, item["result"], getattr(counts, item["result"]) + 1)
+            counts.by_outcome[item["result"]] += 1
 
 
 KEY_HINT = "`longtake secrets set tmdb_api_key` or LONGTAKE_TMDB_API_KEY"

@@ -27,12 +27,20 @@ class Commands(typer.Typer):
         return super().command(name, **{"cls": PlainCommand, **how})
 
 
-class PlainCommand(TyperCommand):
-    """A command."""
+class _PlainFlags:
+    """Nothing follows a flag, so none shows a type."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the parameters; nothing follows a flag, so none shows a type."""
-        return _without_types(super().get_params(ctx))
+        """Return the parameters."""
+        parameters = super().get_params(ctx)  # type: ignore[misc]
+        for one in parameters:
+            if isinstance(one, TyperOption) and one.is_flag:
+                one.metavar = ""
+        return parameters
+
+
+class PlainCommand(_PlainFlags, TyperCommand):
+    """A command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the arguments; a value that does not fit is refused in our words."""
@@ -47,12 +55,8 @@ class PlainCommand(TyperCommand):
             raise
 
 
-class PlainGroup(TyperGroup):
+class PlainGroup(_PlainFlags, TyperGroup):
     """A group of commands."""
-
-    def get_params(self, ctx: Any) -> Any:
-        """Return the parameters; nothing follows a flag, so none shows a type."""
-        return _without_types(super().get_params(ctx))
 
 
 class LazyCommand(PlainCommand):
@@ -78,13 +82,6 @@ class LazyCommand(PlainCommand):
     def make_context(self, *arguments: Any, **how: Any) -> Any:
         """Return the context of the command itself, which is then the one that runs."""
         return self.load().make_context(*arguments, **how)
-
-
-def _without_types(parameters: Sequence[Any]) -> Sequence[Any]:
-    for one in parameters:
-        if isinstance(one, TyperOption) and one.is_flag:
-            one.metavar = ""
-    return parameters
 
 
 def confirm(question: str, *, yes: bool) -> None:
