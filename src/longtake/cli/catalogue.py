@@ -187,8 +187,8 @@ def sync(wait: Wait = False, as_json: AsJson = False) -> None:
 @app.command("refresh-calendar", epilog="Example: longtake catalogue refresh-calendar --wait")
 def refresh_calendar(wait: Wait = False, as_json: AsJson = False) -> None:
     """Add the titles in Bangumi's calendar, then sync; a schedule does this every day."""
-    start: Callable[[ServerConnection], str] = lambda server: server.client.catalogue.refresh_calendar()  # noqa: E731
-    _start_work(start, "The refresh of the calendar", wait=wait, as_json=as_json)
+    what = "The refresh of the calendar"
+    _start_work(lambda server: server.client.catalogue.refresh_calendar(), what, wait=wait, as_json=as_json)
 
 
 @app.command(epilog="Example: longtake catalogue status")

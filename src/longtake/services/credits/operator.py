@@ -39,8 +39,7 @@ def credits_grant(
     reference: Name | None = None,
 ) -> dict[str, Any]:
     """Give a user credits; repeating a `reference` adds nothing."""
-    made = grant(tx, user_id=user_id, amount=amount, reason=reason, made_by=by, reference=reference)
-    return _receipt(tx, made)
+    return _receipt(tx, grant(tx, user_id=user_id, amount=amount, reason=reason, made_by=by, reference=reference))
 
 
 def credits_withdraw(
@@ -54,8 +53,7 @@ def credits_withdraw(
     reference: Name | None = None,
 ) -> dict[str, Any]:
     """Take back available credits; repeating a `reference` takes nothing."""
-    made = withdraw(tx, user_id=user_id, amount=amount, reason=reason, made_by=by, reference=reference)
-    return _receipt(tx, made)
+    return _receipt(tx, withdraw(tx, user_id=user_id, amount=amount, reason=reason, made_by=by, reference=reference))
 
 
 def credits_refund(
