@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from longtake.cli.operator_access import ask
-from longtake.cli.server import ASSET, connect, shown_id, whole_id, whole_ids
+from longtake.cli.server import ASSET, connect, shown_id, whole_ids
 from longtake.terminal.commands import AsJson, Commands, Yes, confirm_deletion, delete_each
 from longtake.terminal.output import age, none_of, percent, print_facts, print_json, print_line, print_page, print_table
 
@@ -83,7 +83,7 @@ def list_assets(
 def show(asset_id: Id, as_json: AsJson = False) -> None:
     """Show all details of one asset."""
     with connect(HINTS) as server:
-        asset = server.client.assets.get(whole_id(server.client, ASSET, asset_id))
+        asset = server.client.assets.get(server.whole_id(ASSET, asset_id))
     print_json(asset) if as_json else _print_asset(dict(asset))
 
 
@@ -95,7 +95,7 @@ def retry(
 ) -> None:
     """Retry an asset's missing copy and thumbnail now."""
     with connect(HINTS) as server:
-        asset = server.client.assets.retry(whole_id(server.client, ASSET, asset_id), force=force)
+        asset = server.client.assets.retry(server.whole_id(ASSET, asset_id), force=force)
     print_json(asset) if as_json else _print_asset(dict(asset))
 
 

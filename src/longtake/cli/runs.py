@@ -7,7 +7,7 @@ import typer
 
 from longtake.cli.operator_access import ask
 from longtake.cli.progress import describe_run, describe_scene, interruptible, watch_run
-from longtake.cli.server import RUN, connect, shown_id, whole_id, whole_ids
+from longtake.cli.server import RUN, connect, shown_id, whole_ids
 from longtake.terminal.commands import AsJson, Commands, Yes, confirm_deletion, delete_each
 from longtake.terminal.failures import REFUSED
 from longtake.terminal.output import (
@@ -82,7 +82,7 @@ def list_runs(
 def show(run_id: Id, as_json: AsJson = False) -> None:
     """Show one run with each of its scenes."""
     with connect(HINTS) as server:
-        run = server.client.runs.get(whole_id(server.client, RUN, run_id))
+        run = server.client.runs.get(server.whole_id(RUN, run_id))
     print_json(run) if as_json else _print_run(run)
 
 
@@ -90,7 +90,7 @@ def show(run_id: Id, as_json: AsJson = False) -> None:
 def watch(run_id: Id, as_json: AsJson = False) -> None:
     """Show the progress of a run until all its queued images have ended."""
     with connect(HINTS) as server:
-        run = server.client.runs.get(whole_id(server.client, RUN, run_id))
+        run = server.client.runs.get(server.whole_id(RUN, run_id))
         with interruptible(server, "run", [run["id"]]):
             _watch_and_print(server.client, run, wait=True, as_json=as_json)
 
@@ -103,7 +103,7 @@ def advance(
 ) -> None:
     """Queue the missing images of a run. Twice changes nothing."""
     with connect(HINTS) as server:
-        known = whole_id(server.client, RUN, run_id)
+        known = server.whole_id(RUN, run_id)
         done = server.with_credits(lambda: server.client.runs.advance(known, failed=failed))
         if server.embedded:
             with interruptible(server, "run", [known]):
@@ -122,7 +122,7 @@ def regenerate(
 ) -> None:
     """Make one scene again; its image stays until the new one is there."""
     with connect(HINTS) as server:
-        known = whole_id(server.client, RUN, run_id)
+        known = server.whole_id(RUN, run_id)
         with interruptible(server, "run", [known]):
             run = server.with_credits(lambda: server.client.runs.regenerate(known, number, prompt=prompt))
             _watch_and_print(server.client, run, wait=wait or server.embedded, as_json=as_json)
@@ -132,7 +132,7 @@ def regenerate(
 def cancel(run_id: Id, as_json: AsJson = False) -> None:
     """Cancel the unfinished images of a run; their credits are returned, and finished images stay."""
     with connect(HINTS) as server:
-        run = server.client.runs.cancel(whole_id(server.client, RUN, run_id))
+        run = server.client.runs.cancel(server.whole_id(RUN, run_id))
     print_json(run) if as_json else print_line(f"{run['id']} is {run['status']}.")
 
 

@@ -112,6 +112,10 @@ class ServerConnection:
         """The user's id on the server."""
         return self.client.me()["user_id"]
 
+    def whole_id(self, noun: Noun, given: str) -> str:
+        """Return the id that ends like this."""
+        return whole_ids(self.client, noun, [given])[0]
+
     def with_credits(self, call: Callable[[], T]) -> T:
         """Call; on an embedded server, where only the machine's owner pays, missing credits are granted first."""
         for _attempt in range(GRANTS_AT_MOST):
@@ -299,11 +303,6 @@ def short(one_id: str) -> str:
 def shown_id(one_id: str) -> str:
     """Return an id for a table: its end on a terminal, all of it in a pipe."""
     return short(one_id) if on_terminal() else one_id
-
-
-def whole_id(client: Client, noun: Noun, given: str) -> str:
-    """Return the id that ends like this."""
-    return whole_ids(client, noun, [given])[0]
 
 
 def whole_ids(client: Client, noun: Noun, given: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ import typer
 
 from longtake.cli.progress import describe, follow, interruptible, print_started
 from longtake.cli.results import check_output, code_in_words, finish
-from longtake.cli.server import TASK, ServerConnection, connect, shown_id, whole_id, whole_ids
+from longtake.cli.server import TASK, ServerConnection, connect, shown_id, whole_ids
 from longtake.client import Model, Task
 from longtake.client._sync.client import choose_model
 from longtake.terminal.commands import AsJson, Commands, Yes, confirm_deletion, delete_each
@@ -120,7 +120,7 @@ def list_tasks(
 def show(task_id: Id, as_json: AsJson = False) -> None:
     """Show all details of one task."""
     with connect() as server:
-        task = server.client.tasks.get(whole_id(server.client, TASK, task_id))
+        task = server.client.tasks.get(server.whole_id(TASK, task_id))
     if as_json:
         print_json(task)
         return
@@ -170,7 +170,7 @@ def cancel(task_ids: Ids, as_json: AsJson = False) -> None:
 def retry(task_id: Id, as_json: AsJson = False) -> None:
     """Start a new task like one that failed or was cancelled, and print its id."""
     with connect() as server:
-        known = whole_id(server.client, TASK, task_id)
+        known = server.whole_id(TASK, task_id)
         task = server.with_credits(lambda: server.client.tasks.retry(known))
         print_started(server, task, as_json=as_json)
 

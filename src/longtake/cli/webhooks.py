@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from longtake.cli.server import WEBHOOK, ServerConnection, connect, deliveries_of, shown_id, whole_id, whole_ids
+from longtake.cli.server import WEBHOOK, ServerConnection, connect, deliveries_of, shown_id, whole_ids
 from longtake.client.shapes import DeliveryWithPayload
 from longtake.terminal.commands import AsJson, Commands, Yes, confirm_deletion, delete_each
 from longtake.terminal.failures import REFUSED, print_error
@@ -79,7 +79,7 @@ def list_webhooks(as_json: AsJson = False) -> None:
 def show(webhook_id: Id, as_json: AsJson = False) -> None:
     """Show one webhook: its address, its events, and whether it is enabled."""
     with connect(HINTS) as server:
-        found = server.client.webhooks.get(_whole(server, webhook_id))
+        found = server.client.webhooks.get(server.whole_id(WEBHOOK, webhook_id))
     print_json(found) if as_json else _print_webhook(found)
 
 
@@ -101,7 +101,7 @@ def change(
     if not changes:
         raise typer.BadParameter("say what to change; --help lists them.", param_hint="OPTIONS")
     with connect(HINTS) as server:
-        found = server.client.webhooks.update(_whole(server, webhook_id), **changes)
+        found = server.client.webhooks.update(server.whole_id(WEBHOOK, webhook_id), **changes)
     print_json(found) if as_json else _print_webhook(found)
 
 
@@ -109,7 +109,7 @@ def change(
 def rotate(webhook_id: Id, as_json: AsJson = False) -> None:
     """Print a new secret, shown only now. For 24 hours, requests are signed with the previous one as well."""
     with connect(HINTS) as server:
-        made = server.client.webhooks.rotate(_whole(server, webhook_id))
+        made = server.client.webhooks.rotate(server.whole_id(WEBHOOK, webhook_id))
     print_json(made) if as_json else _print_secret(made["secret"])
 
 
@@ -126,7 +126,7 @@ def delete(webhook_ids: Ids, yes: Yes = False, as_json: AsJson = False) -> None:
 def send_test(webhook_id: Id, wait: Wait = True, as_json: AsJson = False) -> None:
     """Send a `webhook.test` once, whatever events the webhook receives."""
     with connect(HINTS) as server:
-        known = _whole(server, webhook_id)
+        known = server.whole_id(WEBHOOK, webhook_id)
         _follow(server, known, server.client.webhooks.test(known), wait=wait, as_json=as_json)
 
 
@@ -140,7 +140,7 @@ def deliveries(
 ) -> None:
     """List what was sent to a webhook, the newest first, with the result of each last try."""
     with connect(HINTS) as server:
-        known = _whole(server, webhook_id)
+        known = server.whole_id(WEBHOOK, webhook_id)
         found = server.client.webhooks.deliveries(known, state=state, before=before, limit=limit)
     print_page(
         found,
@@ -164,8 +164,8 @@ def deliveries(
 def delivery(webhook_id: Id, delivery_id: Delivery, as_json: AsJson = False) -> None:
     """Show one delivery with its payload and the result of its last try."""
     with connect(HINTS) as server:
-        known = _whole(server, webhook_id)
-        found = server.client.webhooks.delivery(known, _whole_delivery(server, known, delivery_id))
+        known = server.whole_id(WEBHOOK, webhook_id)
+        found = server.client.webhooks.delivery(known, server.whole_id(deliveries_of(known), delivery_id))
     if as_json:
         print_json(found)
         return
@@ -190,17 +190,9 @@ def delivery(webhook_id: Id, delivery_id: Delivery, as_json: AsJson = False) -> 
 def redeliver(webhook_id: Id, delivery_id: Delivery, wait: Wait = True, as_json: AsJson = False) -> None:
     """Try a delivery again now, under the same id. One that has ended gets all its tries again."""
     with connect(HINTS) as server:
-        known = _whole(server, webhook_id)
-        sent = server.client.webhooks.redeliver(known, _whole_delivery(server, known, delivery_id))
+        known = server.whole_id(WEBHOOK, webhook_id)
+        sent = server.client.webhooks.redeliver(known, server.whole_id(deliveries_of(known), delivery_id))
         _follow(server, known, sent, wait=wait, as_json=as_json)
-
-
-def _whole(server: ServerConnection, given: str) -> str:
-    return whole_id(server.client, WEBHOOK, given)
-
-
-def _whole_delivery(server: ServerConnection, webhook_id: str, given: str) -> str:
-    return whole_id(server.client, deliveries_of(webhook_id), given)
 
 
 def _follow(server: ServerConnection, webhook_id: str, sent: DeliveryWithPayload, *, wait: bool, as_json: bool) -> None:
