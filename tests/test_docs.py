@@ -18,13 +18,14 @@ from longtake.errors import LongtakeError
 from longtake.http.idempotency import KEPT_SECONDS
 from longtake.http.problems import HTTP_PROBLEMS, error_response
 from longtake.server.application import Application
-from longtake.server.operator import ACTIONS
 from longtake.server.web import create_api
 from longtake.services.webhooks.endpoints import delivered
 from longtake.settings import Settings
 from longtake.settings.load import PREFIX
+from longtake.terminal.commands import LazyCommand
 from longtake.terminal.failures import EXIT_CODES
 from tests.accounts.stage import serving
+from tests.operators import ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,6 +61,7 @@ def section(text: str, heading: str) -> str:
 
 
 def commands(command: Any, path: tuple[str, ...] = ("longtake",)) -> Iterator[tuple[str, Any]]:
+    command = command.load() if isinstance(command, LazyCommand) else command
     if members := getattr(command, "commands", None):
         for name, member in members.items():
             yield from commands(member, (*path, name))

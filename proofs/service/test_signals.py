@@ -70,7 +70,7 @@ def test_ctrl_c_ends_a_command_without_a_word(place: Place) -> None:
         assert process.stderr
         # What it imports last says that it has got to work: it waits for the file now.
         said = ""
-        while "longtake.cli.operator_access" not in said:
+        while "longtake.terminal.progress" not in said:
             said = process.stderr.readline()
             assert said, "the command ended before it was interrupted"
         process.send_signal(signal.SIGINT)

@@ -55,7 +55,6 @@ class Capability:
     snapshot: str = ""
     asset_owners: Sequence[AssetOwner] = ()
     account_removers: Sequence[AccountRemover] = ()
-    credit_holders: Sequence[CreditHolder] = ()
     #: Transactions of each process before it works or serves.
     on_start: Sequence[Callable[[Transaction], None]] = ()
     #: What runs beside HTTP in every server, and beside every worker.
@@ -128,16 +127,6 @@ class AccountRemover:
     remove: Callable[[Transaction, Engine, str, datetime], bool]
     #: Whether it runs in the transaction of the request, before the user is answered; else in a job afterwards.
     at_once: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class CreditHolder:
-    """Rows that credits are held for, as queries that both databases understand; the audit compares them with holds."""
-
-    #: Selects id, user_id and status: `pending`, `running`, `completed`, `failed` or `cancelled`.
-    rows: str
-    #: Selects the ids of refunded rows and the credits that they say they gave back; empty where rows do not say.
-    refunds: str = ""
 
 
 class OwnedAsset(Protocol):

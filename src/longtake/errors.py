@@ -57,6 +57,27 @@ class StateConflict(LongtakeError):
     http_status = 409
 
 
+class OperatorError(LongtakeError):
+    """An operator's request was not understood. Nothing was done."""
+
+    code = "OPERATOR_ERROR"
+    exit_code = 2
+
+
+class UnknownAction(OperatorError):
+    """There is no operator action with this name."""
+
+    code = "ACTION_UNKNOWN"
+    http_status = 404
+
+
+class InvalidActionArgument(OperatorError):
+    """An argument of an operator action is missing, misspelt or wrong."""
+
+    code = "ACTION_ARGUMENT_INVALID"
+    http_status = 422
+
+
 def errors_by_code() -> dict[str, type[LongtakeError]]:
     """Return every class of errors that is loaded, by its code."""
     found: dict[str, type[LongtakeError]] = {}

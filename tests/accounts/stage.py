@@ -13,14 +13,13 @@ from joserfc.jws import JWSRegistry
 
 from longtake.clock import SystemClock
 from longtake.server.open_database import LOCATIONS
-from longtake.server.routes import Readiness
-from longtake.server.web import Serving
+from longtake.server.web import Readiness, Serving
 from longtake.services.accounts.authenticator import Authenticator, RateLimits
 from longtake.services.accounts.deletion import AccountDeletion
 from longtake.services.accounts.own_tokens import ExpectedClaims
 from longtake.services.accounts.routes import build_routes
 from longtake.services.accounts.tokens import SharedSecret, Tokens
-from longtake.services.vault.vault import Vault
+from tests.operators import actions_with
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from longtake import Engine
     from longtake.clock import Clock
+    from longtake.services.vault.vault import Vault
 
 SECRET = b"a secret of thirty-two characters"
 
@@ -65,7 +65,7 @@ def serving(engine: Engine, accounts: Authenticator | None = None, vault: Vault 
         readiness=Readiness(engine.database, LOCATIONS, lambda: "ok"),
         token="server-token",
         accounts=accounts or authenticator(engine),
-        services={"vault": lambda: vault or Vault(lambda: [b"k" * 32])},
+        actions=actions_with(vault),
         capabilities=[build_routes(engine, AccountDeletion(engine.database, tuple))],
     )
 

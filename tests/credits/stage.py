@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select, text
 
-from longtake.capabilities.generation import capability as generation
-from longtake.capabilities.scenes import capability as scenes
+from longtake.capabilities.generation import operator as generation
+from longtake.capabilities.scenes import operator as scenes
 from longtake.clock import new_id
 from longtake.engine.tables import events
 from longtake.services.credits import Finding, Transfer, end_holds, grant, hold
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from longtake import Transaction
 
-HOLDERS = (generation.CREDIT_HOLDER, scenes.CREDIT_HOLDER)
+HOLDERS = (*generation.OPERATOR.credit_holders, *scenes.OPERATOR.credit_holders)
 ENDED = ("completed", "failed", "cancelled")
 
 

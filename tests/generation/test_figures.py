@@ -13,8 +13,8 @@ from longtake.capabilities.generation.health import generation_figures, read_unp
 from longtake.capabilities.generation.tables import tasks
 from longtake.clock import new_id
 from longtake.engine.lane_store import pause_lane
-from longtake.server.operator import perform
 from tests.generation.studio import USER
+from tests.operators import perform
 
 if TYPE_CHECKING:
     from datetime import datetime

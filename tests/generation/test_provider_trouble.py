@@ -329,7 +329,7 @@ async def test_a_lane_that_an_operator_paused_stays_paused_when_a_key_is_refused
 async def test_a_process_without_a_key_waits_and_pauses_nothing_for_the_others(studio: Studio) -> None:
     task_id = await studio.submit()
     object.__setattr__(
-        studio.application.keys, "_settings", studio.settings.model_copy(update={"kie_api_key": SecretStr("")})
+        studio.application.keys, "settings", studio.settings.model_copy(update={"kie_api_key": SecretStr("")})
     )
     await studio.step()
     assert await studio.facts(task_id) == []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import text
 
 from longtake.capabilities.scenes.tables import scene_figures
-from longtake.server.operator import perform
+from tests.operators import perform
 from tests.service.processes import Place
 
 if TYPE_CHECKING:

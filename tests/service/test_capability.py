@@ -60,7 +60,7 @@ async def service(database_url: str, tmp_path: Path) -> AsyncIterator[Service]:
             await stack.enter_async_context(running())
         await stack.enter_async_context(application.beside_worker())
         await stack.enter_async_context(working(application.worker()))
-        known = replace(serving(engine), capabilities=application.routers())
+        known = replace(serving(engine), capabilities=application.routers(), actions=application.actions)
         yield Service(application, create_web(known, allowed_hosts=[], upload_bytes=1_000))
 
 
@@ -88,6 +88,18 @@ async def test_it_is_described_like_the_rest(service: Service) -> None:
     snapshot = document["components"]["schemas"]["SnapshotAnswer"]
     assert {"tasks", "credits", "notes"} <= set(snapshot["properties"])
     assert {"tasks", "credits", "notes"} <= set(snapshot["examples"][0])
+
+
+async def test_operators_perform_its_actions(service: Service) -> None:
+    await service.ask("POST", "/v1/notes", {"text": "a note"})
+
+    async def figures(**arguments: str) -> Answer:
+        return await ask(service.web, "POST", "/v1/operator/notes.figures", json=arguments, token="server-token")
+
+    assert (await figures(user_id="ann")).json == {"notes": 1}
+    assert (await figures(user_id="bob")).json == {"notes": 0}
+    refused = (await figures()).json
+    assert (refused["code"], refused["detail"]) == ("ACTION_ARGUMENT_INVALID", "notes.figures: user_id is missing.")
 
 
 async def test_what_it_keeps_goes_with_the_account(service: Service) -> None:

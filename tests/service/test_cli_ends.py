@@ -10,8 +10,8 @@ import pytest
 
 from longtake.db.errors import DatabaseFull, DatabaseOwned, DatabaseUnavailable, SchemaMismatch
 from longtake.engine.errors import UnknownKind
-from longtake.errors import LongtakeError, NotFound, SettingsError, StateConflict
-from longtake.server.errors import CannotListen, InvalidActionArgument, InvalidApplication, ServerUnreachable
+from longtake.errors import InvalidActionArgument, LongtakeError, NotFound, SettingsError, StateConflict
+from longtake.server.errors import CannotListen, InvalidApplication, ServerUnreachable
 from longtake.terminal.failures import EXIT_CODES
 from tests.wait import PATIENCE_SECONDS
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from longtake.cli.models import read_parameters
 from longtake.cli.progress import describe, follow, progress_of
+from longtake.cli.tasks import read_parameters
 from tests.sandbox_process import running_sandbox
 from tests.service.cli_users import place_with
 

@@ -8,6 +8,7 @@ import pytest
 import typer.main
 
 from longtake.cli.main import app
+from longtake.terminal.commands import LazyCommand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 def names(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     yield path
+    command = command.load() if isinstance(command, LazyCommand) else command
     for name, member in getattr(command, "commands", {}).items():
         yield from names(member, (*path, name))
 
@@ -26,6 +28,12 @@ def test_help_shows_no_type_beside_a_flag(commands: Commands, name: tuple[str, .
     shown = commands(*name, "--help")
     assert (shown.code, "--help" in shown.output) == (0, True)
     assert "bool" not in shown.output
+
+
+@pytest.mark.parametrize("command", typer.main.get_command(app).commands.values(), ids=lambda one: one.name)  # type: ignore[attr-defined]
+def test_the_list_of_commands_says_of_each_what_its_own_help_says(command: LazyCommand) -> None:
+    first_paragraph = command.load().help.split("\n\n")[0]
+    assert command.help == " ".join(first_paragraph.split())
 
 
 def test_a_group_without_a_command_prints_its_help(commands: Commands) -> None:

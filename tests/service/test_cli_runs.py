@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from longtake.cli import progress
+from longtake.cli import runs
 from tests.service.cli_users import User, place_with
 from tests.service.processes import Place, Server
 
@@ -97,7 +97,7 @@ def test_ctrl_c_says_which_run_goes_on_and_how_to_watch_it(longtake: User, monke
     def interrupt(*_arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(progress, "watch_run", interrupt)
+    monkeypatch.setattr(runs, "watch_run", interrupt)
     ended = longtake("runs", "create", *STORY)
     run = longtake("runs", "list", "--limit", "1", "--json").json["runs"][0]
     said = f"Only the waiting has ended. The server continues; `longtake runs watch {run['id']}` waits again.\n"

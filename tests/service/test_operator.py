@@ -14,11 +14,8 @@ from longtake.engine import queries
 from longtake.engine.errors import InvalidDefinition
 from longtake.engine.leases import register_worker
 from longtake.engine.tables import events
-from longtake.errors import NotFound
-from longtake.server.errors import InvalidActionArgument
-from longtake.server.operator import ACTIONS, perform
-from longtake.services.vault.vault import Vault
-from tests.credits.stage import HOLDERS
+from longtake.errors import InvalidActionArgument, NotFound
+from tests.operators import ACTIONS, perform
 from tests.service.past import end_job
 
 if TYPE_CHECKING:
@@ -240,6 +237,5 @@ async def test_every_list_is_json(engine: Engine, enqueue: Callable[..., str]) -
     for name, action in ACTIONS.items():
         required = [field for field in action.arguments.model_fields.values() if field.is_required()]
         if not action.writes and not required:
-            services = {"vault": lambda: Vault(lambda: [b"k" * 32]), "credit_holders": lambda: HOLDERS}
-            assert orjson.loads(orjson.dumps(await perform(engine, name, {}, services)))
+            assert orjson.loads(orjson.dumps(await perform(engine, name, {})))
         assert action.meaning.endswith(".")

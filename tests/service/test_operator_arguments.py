@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from longtake import Database, Engine, open_database
-from longtake.server.errors import InvalidActionArgument, UnknownAction
-from longtake.server.operator import perform
+from longtake.errors import InvalidActionArgument, UnknownAction
+from tests.operators import perform
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ NEVER = {
     "PIL", "aiohttp", "alembic", "av", "fastapi", "joserfc", "obstore", "psycopg", "starlette", "uvicorn", "uvloop",
 }  # fmt: skip
 #: Needed only where a command opens the database itself.
-WITH_THE_DATABASE = {"asyncio", "longtake.engine", "longtake.server.operator", "sqlalchemy", "sqlite3", "structlog"}
+WITH_THE_DATABASE = {"asyncio", "longtake.engine", "longtake.actions", "sqlalchemy", "sqlite3", "structlog"}
 
 
 def loaded_by(place: Place, *arguments: str) -> set[str]:
@@ -54,8 +54,12 @@ def test_a_users_command_that_asks_a_server_loads_no_database_and_no_web_framewo
 
 
 @pytest.mark.parametrize(
-    "command", [["jobs", "list"], ["health"], ["credits", "balance", "ada"], ["keys", "list"], ["migrate", "status"]]
-)
+    "command",
+    [
+        ["jobs", "list"], ["health"], ["credits", "balance", "ada"], ["credits", "audit"], ["keys", "list"],
+        ["secrets", "list"], ["figures"], ["runs", "figures"], ["migrate", "status"],
+    ],
+)  # fmt: skip
 def test_a_command_that_opens_the_file_loads_neither_alembic_nor_another_driver_nor_a_web_framework(
     place: Place, command: list[str]
 ) -> None:
@@ -63,7 +67,14 @@ def test_a_command_that_opens_the_file_loads_neither_alembic_nor_another_driver_
     assert made.returncode == 0, made.stderr
     loaded = loaded_by(place, *command)
     assert "sqlite3" in loaded
-    assert loaded & (NEVER | {"cryptography"}) == set()
+    assert loaded & (NEVER | {"cryptography", "longtake.server.application"}) == set()
+
+
+def test_an_action_of_the_engine_is_found_without_the_operators_modules_of_other_packages(place: Place) -> None:
+    made = place.run("migrate", "up")
+    assert made.returncode == 0, made.stderr
+    loaded = loaded_by(place, "jobs", "list")
+    assert [one for one in loaded if one.endswith(".operator")] == ["longtake.server.operator"]
 
 
 def test_tables_that_are_up_to_date_are_found_so_without_alembic(place: Place) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from longtake import Engine, open_database
 from longtake.engine.events import read_events
-from longtake.server.errors import InvalidActionArgument
-from longtake.server.operator import perform
+from longtake.errors import InvalidActionArgument
 from tests.engine.stage import until_readable
+from tests.operators import perform
 from tests.vault.stage import CANARY, rows, vault_of
 
 if TYPE_CHECKING:
@@ -31,9 +31,8 @@ async def test_operators_set_secrets_and_the_log_of_what_they_did_has_no_value(
     database: Database, tmp_path: Path
 ) -> None:
     engine, vault = Engine(database), vault_of(tmp_path)
-    services = {"vault": lambda: vault}
-    done = await perform(engine, "secrets.set", {"name": "kie_api_key", "value": f" {CANARY}\n"}, services)
-    listed = await perform(engine, "secrets.list", {}, services)
+    done = await perform(engine, "secrets.set", {"name": "kie_api_key", "value": f" {CANARY}\n"}, vault=vault)
+    listed = await perform(engine, "secrets.list", {}, vault=vault)
     assert await database.read(vault.get, "kie_api_key") == CANARY
     await until_readable(database)
     (event,) = await database.read(read_events)
@@ -59,7 +58,7 @@ async def test_a_refused_secret_is_not_repeated(
     """A28: secrets in errors, logs and files."""
     arguments = {"name": name, "value": value}
     with pytest.raises(InvalidActionArgument) as refused:
-        await perform(Engine(sqlite_database), "secrets.set", arguments, {"vault": lambda: vault_of(tmp_path)})
+        await perform(Engine(sqlite_database), "secrets.set", arguments, vault=vault_of(tmp_path))
     shown = refused.value.message.replace(f"not '{name}'", "") + refused.value.hint
     assert CANARY not in shown
     assert await sqlite_database.read(rows) == []

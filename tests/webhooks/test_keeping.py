@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING
 
 import pytest
 from standardwebhooks import Webhook
 
-from longtake.server.operator.secrets import secrets_rotate
 from longtake.services.vault.errors import VaultKeyWrong
 from longtake.services.vault.vault import Vault
 from longtake.services.webhooks.jobs import prune_kind, prune_page
+from tests.operators import perform
 from tests.webhooks.stage import KEY, Stage
-
-if TYPE_CHECKING:
-    from longtake import Transaction
 
 
 async def test_old_deliveries_are_removed_unless_they_are_still_to_be_made(stage: Stage) -> None:
@@ -49,10 +45,10 @@ async def test_rotating_the_vaults_key_takes_webhooks_along(stage: Stage) -> Non
     await stage.webhooks.rotate("ann", mine["id"])
     both, only = Vault(lambda: [b"n" * 32, KEY]), Vault(lambda: [b"n" * 32])
     with pytest.raises(VaultKeyWrong):
-        await stage.database.run(rotate_with, stage, only)
+        await perform(stage.engine, "secrets.rotate", {}, vault=only)
     name = f"webhooks/{mine['id']}"
-    assert await stage.database.run(rotate_with, stage, both) == {"rotated": [name]}
-    assert await stage.database.run(rotate_with, stage, both) == {"rotated": []}
+    assert await perform(stage.engine, "secrets.rotate", {}, vault=both) == {"rotated": [name]}
+    assert await perform(stage.engine, "secrets.rotate", {}, vault=both) == {"rotated": []}
     stage.delivering._vault = only
     await stage.tell("task.completed")
     await stage.dispatcher.round()
@@ -72,7 +68,7 @@ async def test_a_secret_that_is_changed_while_the_vaults_key_is_rotated_stays_ch
             return super().seal(name, value)
 
     vault = Slow(lambda: [b"n" * 32, KEY])
-    rotating = asyncio.create_task(stage.database.run(rotate_with, stage, vault))
+    rotating = asyncio.create_task(perform(stage.engine, "secrets.rotate", {}, vault=vault))
     await begun.wait()
     changed = await stage.webhooks.rotate("ann", mine["id"])
     go_on.set()
@@ -84,7 +80,3 @@ async def test_a_secret_that_is_changed_while_the_vaults_key_is_rotated_stays_ch
     await stage.try_once()
     [request] = stage.receiver.received
     Webhook(changed["secret"]).verify(request.body, dict(request.headers))
-
-
-def rotate_with(tx: Transaction, stage: Stage, vault: Vault) -> dict[str, object]:
-    return secrets_rotate(tx, stage.engine, vault)

@@ -1,4 +1,4 @@
-"""The command line. Each command imports what it needs when it runs, so that `longtake --help` answers at once."""
+"""The command line. Only the module of the command that is called is imported, so that it answers at once."""
 
 from longtake.cli.main import main
 

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
-from longtake.terminal.commands import Commands
-from longtake.terminal.failures import REFUSED
-from longtake.terminal.options import AsJson, Yes
+from longtake.cli.operator_access import ask
+from longtake.cli.server import ASSET, connect, shown_id, whole_ids
+from longtake.terminal.commands import AsJson, Commands, Yes, confirm_deletion, delete_each
+from longtake.terminal.output import age, none_of, percent, print_facts, print_json, print_line, print_page, print_table
 
-HELP = "Import, list, retry and delete media files; check copies and thumbnails."
-app = Commands(help=HELP)
+app = Commands()
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The asset's id, or the end of it.")]
 Ids = Annotated[list[str], typer.Argument(metavar="ID", help="One or more asset ids, or the ends of them.")]
@@ -32,47 +32,21 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Import files by their addresses; each is copied to the storage and gets a thumbnail."""
-    from longtake.capabilities.media.imports import KINDS, ImportLine, ImportRequest
-    from longtake.cli.asset_imports import ImportReport, import_lines
-    from longtake.cli.server import connect
-    from longtake.terminal.output import print_line
+    from longtake.cli.asset_imports import import_addresses
 
-    if kind is not None and kind not in KINDS:
-        raise typer.BadParameter("is image or video.", param_hint="--kind")
-    report = ImportReport()
-    lines = [ImportLine(number, ImportRequest(url, KINDS.get(kind or ""), title)) for number, url in enumerate(urls, 1)]
-    with connect() as server:
-        import_lines(server.client, lines, report)
-        report.wait(server, requested=wait)
-    if not as_json:
-        for one in (*report.added, *report.there):
-            print_line(one["id"])
-    report.print(as_json=as_json, unit="Address")
-    if report.refused or report.missing:
-        raise typer.Exit(REFUSED)
+    import_addresses(urls, kind, title, wait=wait, as_json=as_json)
 
 
 @app.command("import")
-def import_file(
+def import_listed(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV with a header: url, title, kind.")],
     wait: Wait = False,
     as_json: AsJson = False,
 ) -> None:
     """Import the files listed in a CSV; bad lines are reported by number and skipped. Twice changes nothing."""
-    from longtake.cli.asset_imports import ImportReport, import_lines, read_file
-    from longtake.cli.server import connect
-    from longtake.errors import ImportFileInvalid
+    from longtake.cli.asset_imports import import_file
 
-    found = read_file(file)
-    report = ImportReport()
-    for line, reason in found.bad:
-        report.refuse(line, reason, ImportFileInvalid.code)
-    with connect() as server:
-        import_lines(server.client, found.lines, report)
-        report.wait(server, requested=wait)
-    report.print(as_json=as_json, unit="Line")
-    if report.refused or report.missing:
-        raise typer.Exit(REFUSED)
+    import_file(file, wait=wait, as_json=as_json)
 
 
 @app.command("list")
@@ -85,43 +59,32 @@ def list_assets(
     as_json: AsJson = False,
 ) -> None:
     """List your assets, the newest first."""
-    from longtake.cli.server import connect, short
-    from longtake.terminal.output import age, none_of, on_terminal, print_json, print_more, print_table
-
     with connect() as server:
         found = server.client.assets.list(role=role, kind=kind, state=state, before=before, limit=limit)
-    if as_json:
-        print_json(found)
-        return
     rows: list[dict[str, Any]] = [dict(one) for one in found["assets"]]
-    print_table(
+    print_page(
+        found,
         ("id", "role", "kind", "copy", "thumbnail", "bytes", "created", "title"),
-        [
+        (
             (
-                short(one["id"]) if on_terminal() else one["id"], one["role"], one["kind"], one["save_state"],
-                one["thumbnail_state"], one["size"], age(one["created_at"]), one.get("title"),
+                shown_id(one["id"]), one["role"], one["kind"], one["save_state"], one["thumbnail_state"], one["size"],
+                age(one["created_at"]), one.get("title"),
             )
             for one in rows
-        ],
+        ),
         nothing=none_of("assets", filtered=bool(role or kind or state or before)),
         cut=("title",),
         spare=("bytes", "role", "created", "kind", "title"),
+        as_json=as_json,
     )  # fmt: skip
-    print_more(found)
 
 
 @app.command()
 def show(asset_id: Id, as_json: AsJson = False) -> None:
     """Show all details of one asset."""
-    from longtake.cli.server import ASSET, connect, whole_id
-    from longtake.terminal.output import print_json
-
     with connect(HINTS) as server:
-        asset = server.client.assets.get(whole_id(server.client, ASSET, asset_id))
-    if as_json:
-        print_json(asset)
-        return
-    _print_asset(dict(asset))
+        asset = server.client.assets.get(server.whole_id(ASSET, asset_id))
+    print_json(asset) if as_json else _print_asset(dict(asset))
 
 
 @app.command()
@@ -131,23 +94,14 @@ def retry(
     as_json: AsJson = False,
 ) -> None:
     """Retry an asset's missing copy and thumbnail now."""
-    from longtake.cli.server import ASSET, connect, whole_id
-    from longtake.terminal.output import print_json
-
     with connect(HINTS) as server:
-        asset = server.client.assets.retry(whole_id(server.client, ASSET, asset_id), force=force)
-    if as_json:
-        print_json(asset)
-        return
-    _print_asset(dict(asset))
+        asset = server.client.assets.retry(server.whole_id(ASSET, asset_id), force=force)
+    print_json(asset) if as_json else _print_asset(dict(asset))
 
 
 @app.command()
 def delete(asset_ids: Ids, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete uploaded or imported files. A result is deleted with its task: `longtake tasks delete`."""
-    from longtake.cli.server import ASSET, connect, whole_ids
-    from longtake.terminal.options import confirm_deletion, delete_each
-
     with connect(HINTS) as server:
         known = whole_ids(server.client, ASSET, asset_ids)
         confirm_deletion(known, "asset", "Files go as well.", yes=yes)
@@ -157,9 +111,6 @@ def delete(asset_ids: Ids, yes: Yes = False, as_json: AsJson = False) -> None:
 @app.command()
 def health(as_json: AsJson = False) -> None:
     """Show how many files of the last 24 hours were copied and have a thumbnail, with the targets. For operators."""
-    from longtake.cli.operator_access import ask
-    from longtake.terminal.output import print_facts, print_json, print_table
-
     found = ask("assets.health")
     if as_json:
         print_json(found)
@@ -169,7 +120,7 @@ def health(as_json: AsJson = False) -> None:
         ("what", "part", "target", "met"),
         [
             (
-                one["name"], "–" if one["rate"] is None else f"{100 * one['rate']:.1f} %",
+                one["name"], percent(one["rate"]),
                 f"{'<' if one['at_most'] else '>'} {100 * one['target']:.0f} %",
                 {None: "–", True: "yes", False: "missed"}[one["met"]],
             )
@@ -183,50 +134,39 @@ def health(as_json: AsJson = False) -> None:
 @app.command()
 def stuck(limit: Limit = 50, as_json: AsJson = False) -> None:
     """List copies that have not moved for ten minutes, the longest first. For operators."""
-    from longtake.cli.operator_access import ask
-    from longtake.terminal.output import age, print_json, print_table
-
     found = ask("assets.stuck", limit=limit)
-    if as_json:
-        print_json(found)
-        return
-    print_table(
+    print_page(
+        found,
         ("id", "user", "kind", "state", "tries", "since", "job", "error"),
-        [
+        (
             (
                 one["id"], one["user_id"], one["kind"], one["migration_status"], one["migration_attempts"],
                 age(one["stuck_since"]), one["job_state"] or "none", one["migration_error"],
             )
             for one in found["stuck"]
-        ],
+        ),
         nothing="Nothing is stuck.",
+        as_json=as_json,
     )  # fmt: skip
 
 
 @app.command()
 def failures(limit: Limit = 50, as_json: AsJson = False) -> None:
     """List copies and thumbnails that were given up, the newest first. For operators."""
-    from longtake.cli.operator_access import ask
-    from longtake.terminal.output import age, print_json, print_table
-
     found = ask("assets.failures", limit=limit)
-    if as_json:
-        print_json(found)
-        return
     names = ("id", "user_id", "kind", "what", "status", "attempts")
-    print_table(
+    print_page(
+        found,
         ("id", "user", "kind", "what", "state", "tries", "when", "error"),
-        [(*(one[name] for name in names), age(one["failed_at"]), one["error"]) for one in found["failures"]],
+        ((*(one[name] for name in names), age(one["failed_at"]), one["error"]) for one in found["failures"]),
         nothing="Nothing has failed.",
+        as_json=as_json,
     )
 
 
 @app.command("fix-stuck")
 def fix_stuck(as_json: AsJson = False) -> None:
     """Retry now, at most 50 at a time, stuck copies that have no job; it counts as a failed try. For operators."""
-    from longtake.cli.operator_access import ask
-    from longtake.terminal.output import print_json, print_line
-
     found = ask("assets.fix_stuck")
     if as_json:
         print_json(found)
@@ -237,7 +177,5 @@ def fix_stuck(as_json: AsJson = False) -> None:
 
 
 def _print_asset(asset: dict[str, Any]) -> None:
-    from longtake.terminal.output import age, print_facts
-
     ours = {"created_at": age(asset["created_at"]), "saved_at": age(asset["saved_at"]), "placeholder": None}
     print_facts({name.replace("_", " "): value for name, value in {**asset, **ours}.items()})

@@ -3,24 +3,42 @@
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from longtake.terminal.commands import Commands
+from longtake.cli.catalogue_imports import (
+    describe,
+    finish_locally,
+    import_title,
+    import_titles,
+    is_busy,
+    print_status,
+    watch,
+)
+from longtake.cli.catalogue_titles import (
+    choose_match,
+    connect_catalogue,
+    describe_match,
+    name_of,
+    print_title,
+    title_id,
+)
+from longtake.cli.operator_access import error_of
+from longtake.cli.server import ServerConnection, shown_id
+from longtake.terminal.commands import AsJson, Commands, Yes, confirm_deletion, delete_each
 from longtake.terminal.failures import REFUSED
-from longtake.terminal.options import AsJson, Yes
+from longtake.terminal.output import print_json, print_line, print_page
 
-if TYPE_CHECKING:
-    from longtake.cli.server import ServerConnection
-
-app = Commands(help="Manage titles with their posters and TMDB ids, and their sync.")
+app = Commands()
 
 Id = Annotated[
     str, typer.Argument(metavar="ID", help="The title's id, the end of it, or the title's number at Bangumi.")
 ]
 
 Wait = Annotated[bool, typer.Option("--wait", help="Show the progress until it is done; Ctrl-C ends only the waiting.")]
+
+NAME_SHOWN = 60
 
 
 class Poster(StrEnum):
@@ -55,8 +73,6 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Add or update a title; its poster is fetched and its TMDB id looked up."""
-    from longtake.cli.catalogue_imports import import_title
-
     given = {
         "title_japanese": japanese, "bangumi_id": bangumi, "title_chinese": chinese, "title_english": english,
         "year": year, "poster": poster, "tmdb_id": tmdb,
@@ -77,8 +93,6 @@ def import_file(
 
     Columns are bangumi_id, title_japanese, title_chinese, title_english, year, poster and tmdb_id.
     """
-    from longtake.cli.catalogue_imports import import_titles
-
     import_titles(file, as_json=as_json)
 
 
@@ -95,24 +109,30 @@ def list_titles(
     as_json: AsJson = False,
 ) -> None:
     """List titles, the newest first."""
-    from longtake.cli.catalogue_titles import connect_catalogue, print_titles
-    from longtake.terminal.output import print_json
-
     filters: dict[str, Any] = {"in_trouble": in_trouble, "year": year, "before": before, "limit": limit}
     with connect_catalogue() as server:
-        found = server.client.catalogue.list(
-            poster=None if poster is None else poster.value, tmdb=None if tmdb is None else tmdb.value, **filters
-        )
+        found = server.client.catalogue.list(poster=poster, tmdb=tmdb, **filters)
     filtered = bool(poster or tmdb or in_trouble or year or before)
-    print_json(found) if as_json else print_titles(found, filtered=filtered)
+    print_page(
+        found,
+        ("id", "bangumi", "title", "year", "poster", "tmdb", "trouble"),
+        (
+            (
+                shown_id(one["id"]), one["bangumi_id"], name_of(one)[:NAME_SHOWN], one["year"], one["poster_state"],
+                one["tmdb_id"] or one["tmdb_state"], one["error"] and f"{one['error']['of']}: {one['error']['code']}",
+            )
+            for one in found["titles"]
+        ),
+        nothing="No titles match." if filtered else "There are no titles.",
+        cut=("title", "trouble"),
+        spare=("year", "trouble"),
+        as_json=as_json,
+    )  # fmt: skip
 
 
 @app.command(epilog="Example: longtake catalogue show 1424")
 def show(title: Id, as_json: AsJson = False) -> None:
     """Show all details of one title: poster, TMDB id or candidates, and the last error."""
-    from longtake.cli.catalogue_titles import connect_catalogue, print_title, title_id
-    from longtake.terminal.output import print_json
-
     with connect_catalogue() as server:
         found = server.client.catalogue.get(title_id(server.client, title))
     print_json(found) if as_json else print_title(found)
@@ -121,9 +141,6 @@ def show(title: Id, as_json: AsJson = False) -> None:
 @app.command(epilog="Example: longtake catalogue delete 1424 --yes")
 def delete(title: Id, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a title, and its poster if no other title has it."""
-    from longtake.cli.catalogue_titles import connect_catalogue, title_id
-    from longtake.terminal.options import confirm_deletion, delete_each
-
     # Asked before the server is contacted, so that a missing --yes ends the command at once.
     confirm_deletion([title], "title", "Its poster goes as well, if no other title has it.", yes=yes)
     with connect_catalogue() as server:
@@ -133,9 +150,7 @@ def delete(title: Id, yes: Yes = False, as_json: AsJson = False) -> None:
 
 @app.command(epilog="Example: longtake catalogue match 1424 42253")
 def match(
-    title: Annotated[
-        str, typer.Argument(metavar="ID", help="The title's id, the end of it, or the title's number at Bangumi.")
-    ],
+    title: Id,
     tmdb_id: Annotated[int | None, typer.Argument(metavar="SHOW", min=1, help="The show's number at TMDB.")] = None,
     none: Annotated[bool, typer.Option("--none", help="TMDB does not have it; it is not looked up again.")] = False,
     automatic: Annotated[
@@ -144,10 +159,6 @@ def match(
     as_json: AsJson = False,
 ) -> None:
     """Set the TMDB show of a title; no look-up overwrites it. Without a choice, show the candidates."""
-    from longtake.cli.catalogue_imports import finish_locally
-    from longtake.cli.catalogue_titles import choose_match, connect_catalogue, describe_match, title_id
-    from longtake.terminal.output import print_json, print_line
-
     if (tmdb_id is not None) + none + automatic > 1:
         raise typer.BadParameter("say one of SHOW, --none and --automatic.", param_hint="SHOW")
     with connect_catalogue() as server:
@@ -176,17 +187,13 @@ def sync(wait: Wait = False, as_json: AsJson = False) -> None:
 @app.command("refresh-calendar", epilog="Example: longtake catalogue refresh-calendar --wait")
 def refresh_calendar(wait: Wait = False, as_json: AsJson = False) -> None:
     """Add the titles in Bangumi's calendar, then sync; a schedule does this every day."""
-    start: Callable[[ServerConnection], str] = lambda server: server.client.catalogue.refresh_calendar()  # noqa: E731
-    _start_work(start, "The refresh of the calendar", wait=wait, as_json=as_json)
+    what = "The refresh of the calendar"
+    _start_work(lambda server: server.client.catalogue.refresh_calendar(), what, wait=wait, as_json=as_json)
 
 
 @app.command(epilog="Example: longtake catalogue status")
 def status(as_json: AsJson = False) -> None:
     """Show how many titles have a poster and TMDB id, what is running, and when the next sync is due."""
-    from longtake.cli.catalogue_imports import print_status
-    from longtake.cli.catalogue_titles import connect_catalogue
-    from longtake.terminal.output import print_json
-
     with connect_catalogue() as server:
         found = server.client.catalogue.status()
     print_json(found) if as_json else print_status(found)
@@ -194,23 +201,16 @@ def status(as_json: AsJson = False) -> None:
 
 @app.command(epilog="Example: longtake catalogue download 1424 https://lain.bgm.tv/pic/cover/l/aa/bb/1424_x.jpg")
 def download(
-    title: Annotated[
-        str, typer.Argument(metavar="ID", help="The title's id, the end of it, or the title's number at Bangumi.")
-    ],
+    title: Id,
     url: Annotated[str, typer.Argument(metavar="URL", help="The address of a picture.")],
     as_json: AsJson = False,
 ) -> None:
     """Give a title this poster, and fetch it before anything else."""
-    from longtake.cli.catalogue_imports import finish_locally
-    from longtake.cli.catalogue_titles import connect_catalogue, title_id
-    from longtake.cli.operator_access import error_of
-    from longtake.terminal.output import print_json, print_line
-
     with connect_catalogue() as server:
         known = title_id(server.client, title)
         [outcome] = server.client.catalogue.download({known: url})
         if refused := outcome["refused"]:
-            raise error_of({"code": refused["code"], "detail": refused["message"], "hint": refused["hint"]})
+            raise error_of(refused["code"], refused["message"], refused["hint"])
         finish_locally(server)
     if as_json:
         print_json(outcome)
@@ -221,9 +221,6 @@ def download(
 @app.command(epilog="Example: longtake catalogue stop")
 def stop(as_json: AsJson = False) -> None:
     """Stop work on the catalogue, on all machines, until `start`; waits up to 20 s for running work."""
-    from longtake.cli.catalogue_titles import connect_catalogue
-    from longtake.terminal.output import print_json, print_line
-
     with connect_catalogue() as server:
         at_rest = server.client.catalogue.stop()
     if as_json:
@@ -239,21 +236,14 @@ def stop(as_json: AsJson = False) -> None:
 @app.command(epilog="Example: longtake catalogue start")
 def start(as_json: AsJson = False) -> None:
     """Resume work on the catalogue after `stop`."""
-    from longtake.cli.catalogue_titles import connect_catalogue
-    from longtake.terminal.output import print_json, print_line
-
     with connect_catalogue() as server:
         server.client.catalogue.start()
     later = ", as soon as a server runs: `longtake serve`" if server.embedded else ""
     print_json({"started": True}) if as_json else print_line(f"Work on the catalogue is resumed{later}.")
 
 
-def _start_work(start: "Callable[[ServerConnection], str]", what: str, *, wait: bool, as_json: bool) -> None:
+def _start_work(start: Callable[[ServerConnection], str], what: str, *, wait: bool, as_json: bool) -> None:
     """Start the work. If the server ends with this command, wait for it, or nothing would be done."""
-    from longtake.cli.catalogue_imports import describe, finish_locally, is_busy, watch
-    from longtake.cli.catalogue_titles import connect_catalogue
-    from longtake.terminal.output import print_json, print_line
-
     with connect_catalogue() as server:
         job_id = start(server)
         status = watch(server) if wait else finish_locally(server)

@@ -9,9 +9,10 @@ import os
 import stat
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -48,6 +49,7 @@ BATCH = 500
 #: A request may have a million bytes; no valid row comes near ROW_BYTES.
 BATCH_BYTES = 500_000
 ROW_BYTES = 100_000
+OUTCOMES = ("created", "updated", "unchanged", "refused")
 #: --json has so many refusals at most; standard error has all of them.
 KEPT = 1_000
 
@@ -112,28 +114,24 @@ def _begins_with_brace(source: Any) -> bool:
 class ImportCounts:
     """Outcomes of the rows: counts only, so that memory does not grow with the file."""
 
-    created: int = 0
-    updated: int = 0
-    unchanged: int = 0
-    refused: int = 0
+    by_outcome: Counter[str] = field(default_factory=Counter)
     refusals: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
         """Rows processed so far."""
-        return self.created + self.updated + self.unchanged + self.refused
+        return self.by_outcome.total()
 
     def refuse(self, line: int, message: str, code: str, hint: str = "") -> None:
         """Count a refused row and report it at once."""
-        self.refused += 1
+        self.by_outcome["refused"] += 1
         if len(self.refusals) < KEPT:
             self.refusals.append({"line": line, "code": code, "message": message, "hint": hint})
         print_error(f"Line {line}: {message}", code, hint)
 
     def __str__(self) -> str:
         """Return the counts in words."""
-        known = ("created", "updated", "unchanged", "refused")
-        return ", ".join(f"{getattr(self, name):,} {name}" for name in known)
+        return ", ".join(f"{self.by_outcome[outcome]:,} {outcome}" for outcome in OUTCOMES)
 
 
 def import_title(given: dict[str, Any], *, as_json: bool) -> None:
@@ -142,7 +140,7 @@ def import_title(given: dict[str, Any], *, as_json: bool) -> None:
         [item] = server.client.catalogue.add_many([given])
         if item["id"] is None:
             refused = item["refused"] or {"code": "", "message": "The title was refused.", "hint": ""}
-            raise error_of({"code": refused["code"], "detail": refused["message"], "hint": refused["hint"]})
+            raise error_of(refused["code"], refused["message"], refused["hint"])
         finish_locally(server)
         title = server.client.catalogue.get(item["id"])
     if as_json:
@@ -158,7 +156,7 @@ def import_titles(path: Path, *, as_json: bool) -> None:
     counts = ImportCounts()
     with open_titles(path) as file:
         # A wrong file is refused before the server is contacted.
-        first = list(_first(file))
+        first = list(islice(file.rows, 1))
         with connect_catalogue() as server:
             try:
                 with file.bar() as show:
@@ -168,20 +166,15 @@ def import_titles(path: Path, *, as_json: bool) -> None:
             except BaseException:
                 print_note(f"So far: {counts}. Run the command again to continue: existing titles stay unchanged.")
                 raise
-            if counts.created or counts.updated:
+            if counts.by_outcome["created"] or counts.by_outcome["updated"]:
                 finish_locally(server)
     if as_json:
-        numbers = {name: getattr(counts, name) for name in ("created", "updated", "unchanged", "refused")}
+        numbers = {outcome: counts.by_outcome[outcome] for outcome in OUTCOMES}
         print_json(numbers | {"refusals": counts.refusals})
     else:
         print_line(f"{counts}.")
-    if counts.refused:
+    if counts.by_outcome["refused"]:
         raise typer.Exit(REFUSED)
-
-
-def _first(file: TitleFile) -> Iterator[Row | BadRow]:
-    with contextlib.suppress(StopIteration):
-        yield next(file.rows)
 
 
 def _batches(rows: Iterator[Row | BadRow]) -> Iterator[list[Row | BadRow]]:
@@ -213,7 +206,7 @@ def _import_batch(client: Client, batch: Sequence[Row | BadRow], counts: ImportC
         if refused := item["refused"]:
             counts.refuse(row.number, refused["message"], refused["code"], refused["hint"])
         else:
-            setattr(counts, item["result"], getattr(counts, item["result"]) + 1)
+            counts.by_outcome[item["result"]] += 1
 
 
 KEY_HINT = "`longtake secrets set tmdb_api_key` or LONGTAKE_TMDB_API_KEY"
@@ -235,9 +228,12 @@ def watch(server: ServerConnection, *, patient: bool = True) -> CatalogueStatus:
 
     Without ``patient``, work that waits for another try is not waited for.
     """
-    poll = _Poll(server.client, patient=patient)
+    status = server.client.catalogue.status()
     try:
-        return _with_bars(poll) if sys.stderr.isatty() else _with_lines(poll)
+        if not sys.stderr.isatty():
+            return _until_done(server.client, status, _line_printer(), patient=patient)
+        with live_view(_bars, status, frames_per_second=FRAMES_PER_SECOND) as show:
+            return _until_done(server.client, status, show, patient=patient)
     except KeyboardInterrupt:
         later = "The rest continues as soon as a server runs: `longtake serve`."
         now = "The work itself goes on: `longtake catalogue status` shows its progress."
@@ -265,42 +261,28 @@ def is_busy(status: CatalogueStatus) -> bool:
     return status["syncing"] or bool(status["jobs"].keys() & BEFORE_SYNC)
 
 
-class _Poll:
-    """Polls the catalogue's state until there is nothing left to wait for."""
-
-    def __init__(self, client: Client, *, patient: bool) -> None:
-        self._client = client
-        self._patient = patient
-        self._worked_at = self._moved_at = time.monotonic()
-        self.status = client.catalogue.status()
-
-    def until_done(self, tell: Callable[[CatalogueStatus], None]) -> CatalogueStatus:
-        """Pass each state to `tell`; return the last."""
-        tell(self.status)
-        while is_busy(self.status) and not self._is_still():
-            time.sleep(LOOK_SECONDS)
-            before, self.status = self.status, self._client.catalogue.status()
-            now = time.monotonic()
-            if self.status["running"]:
-                self._worked_at = now
-            elif now - self._worked_at > IDLE_SECONDS:
-                raise StateConflict(
-                    "No worker is alive for the catalogue: there is nothing to wait for.", hint=IDLE_HINT
-                )
-            if before != self.status or _is_running(self.status):
-                self._moved_at = now
-            tell(self.status)
-        return self.status
-
-    def _is_still(self) -> bool:
-        return not self._patient and time.monotonic() - self._moved_at > STILL_SECONDS
+def _until_done(
+    client: Client, status: CatalogueStatus, tell: Callable[[CatalogueStatus], None], *, patient: bool
+) -> CatalogueStatus:
+    """Look at the catalogue until there is nothing left to wait for; pass each state to `tell` and return the last."""
+    worked_at = moved_at = time.monotonic()
+    tell(status)
+    while is_busy(status) and (patient or time.monotonic() - moved_at <= STILL_SECONDS):
+        time.sleep(LOOK_SECONDS)
+        before, status = status, client.catalogue.status()
+        now = time.monotonic()
+        if status["running"]:
+            worked_at = now
+        elif now - worked_at > IDLE_SECONDS:
+            raise StateConflict("No worker is alive for the catalogue: there is nothing to wait for.", hint=IDLE_HINT)
+        if before != status or any(states.get("running") for states in status["jobs"].values()):
+            moved_at = now
+        tell(status)
+    return status
 
 
-def _is_running(status: CatalogueStatus) -> bool:
-    return any(states.get("running") for states in status["jobs"].values())
-
-
-def _with_lines(poll: _Poll) -> CatalogueStatus:
+def _line_printer() -> Callable[[CatalogueStatus], None]:
+    """Return a function that prints a state if it says something new, now and then."""
     printed, printed_at = "", 0.0
 
     def tell(status: CatalogueStatus) -> None:
@@ -310,12 +292,7 @@ def _with_lines(poll: _Poll) -> CatalogueStatus:
             printed, printed_at = line, now
             print_note(line)
 
-    return poll.until_done(tell)
-
-
-def _with_bars(poll: _Poll) -> CatalogueStatus:
-    with live_view(_bars, poll.status, frames_per_second=FRAMES_PER_SECOND) as show:
-        return poll.until_done(show)
+    return tell
 
 
 def _bars(status: CatalogueStatus) -> Table:

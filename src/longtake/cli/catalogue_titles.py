@@ -6,19 +6,18 @@ from collections.abc import Iterator
 
 import typer
 
-from longtake.cli.server import LEAST_LENGTH, SEARCHED, WHOLE_LENGTH, Noun, ServerConnection, connect, match_end, short
+from longtake.cli.server import LEAST_LENGTH, SEARCHED, WHOLE_LENGTH, Noun, ServerConnection, connect, match_end
 from longtake.client import Client
-from longtake.client.shapes import Candidate, Title, TitlePage
+from longtake.client.shapes import Candidate, Title
 from longtake.errors import NotFound
-from longtake.terminal.output import age, on_terminal, print_facts, print_line, print_more, print_note, print_table
+from longtake.terminal.output import age, print_facts, print_line, print_note, print_table
 
-NAME_SHOWN = 60
 MATCH_HINT = (
     "Choose with `longtake catalogue match {id} SHOW`; --none: TMDB does not have it; --automatic: look it up again."
 )
 QUESTION = "Which one is it? Type its number, n for none of them, or Enter to skip"
 LIST_HINT = "`longtake catalogue list` lists the titles."
-TITLE = Noun("title", "titles", LIST_HINT, lambda client: client.catalogue.list(limit=SEARCHED)["titles"])
+TITLE = Noun("title", "titles", lambda client: client.catalogue.list(limit=SEARCHED)["titles"], LIST_HINT)
 HINTS = {
     "FORBIDDEN": "Ask the server's owner for an operator's token: `longtake token --role operator --user YOU`.",
     "NOT_FOUND": LIST_HINT,
@@ -55,25 +54,6 @@ def name_of(title: Title) -> str:
     """Return the title's name."""
     known = title["title_japanese"] or title["title_chinese"] or title["title_english"]
     return known or f"Bangumi {title['bangumi_id']}"
-
-
-def print_titles(page: TitlePage, *, filtered: bool) -> None:
-    """Print a page of titles; `filtered` says whether others were left out."""
-    print_table(
-        ("id", "bangumi", "title", "year", "poster", "tmdb", "trouble"),
-        [
-            (
-                short(one["id"]) if on_terminal() else one["id"], one["bangumi_id"], name_of(one)[:NAME_SHOWN],
-                one["year"], one["poster_state"], one["tmdb_id"] or one["tmdb_state"],
-                one["error"] and f"{one['error']['of']}: {one['error']['code']}",
-            )
-            for one in page["titles"]
-        ],
-        nothing="No titles match." if filtered else "There are no titles.",
-        cut=("title", "trouble"),
-        spare=("year", "trouble"),
-    )  # fmt: skip
-    print_more(page)
 
 
 def print_title(title: Title) -> None:
@@ -127,10 +107,8 @@ def _tmdb(title: Title) -> str:
     return f"{title['tmdb_id']}, found {by.get(title['tmdb_found_by'] or '', 'otherwise')}"
 
 
-def describe_match(title: "Title") -> str:
+def describe_match(title: Title) -> str:
     """Return a sentence that says which TMDB show a title is."""
-    from longtake.cli.catalogue_titles import name_of
-
     name = name_of(title)
     if title["tmdb_id"] is not None:
         return f"{name} is {title['tmdb_id']} at TMDB."
@@ -140,10 +118,8 @@ def describe_match(title: "Title") -> str:
     return f"{name} {words.get(title['tmdb_state'], 'has no TMDB id')}."
 
 
-def choose_match(client: "Client", title: "Title", *, as_json: bool) -> "Title":
+def choose_match(client: Client, title: Title, *, as_json: bool) -> Title:
     """Show the candidates of a title; on a terminal, ask which one it is."""
-    from longtake.cli.catalogue_titles import print_candidates
-
     if as_json:
         return title
     print_line(describe_match(title))

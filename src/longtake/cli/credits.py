@@ -6,11 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from longtake.terminal.commands import Commands
+from longtake.cli.operator_access import ask, database_place
+from longtake.cli.server import connect, shown_id
+from longtake.terminal.commands import AsJson, Commands
 from longtake.terminal.failures import REFUSED
-from longtake.terminal.options import AsJson
+from longtake.terminal.output import age, print_json, print_line, print_page, print_table
 
-app = Commands(help="See, give and take back users' credits, and check the ledger.")
+app = Commands()
 
 User = Annotated[str, typer.Argument(metavar="USER", help="The user's id.")]
 Amount = Annotated[int, typer.Argument(metavar="AMOUNT", min=1, help="How many credits.")]
@@ -29,12 +31,12 @@ def balance(
     as_json: AsJson = False,
 ) -> None:
     """Show a user's available credits and those that unfinished tasks hold; without USER your own, on your server."""
-    from longtake.terminal.output import print_json, print_line
-
     if user is None:
-        found, place = _own_balance()
+        with connect() as server:
+            found, place = {**server.client.balance()}, f"at {server.url}" if server.local is None else ""
     else:
-        found, place = _balance_of(user)
+        # Operators' commands ignore the log-in.
+        found, place = ask("credits.balance", user_id=user), f"in {database_place()}"
     print_json(found) if as_json else print_line(_balance(user or "You", found, place))
 
 
@@ -46,29 +48,23 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """List a user's transfers, newest first, with what each did to available and held credits."""
-    from longtake.cli.operator_access import ask
-    from longtake.cli.server import short
-    from longtake.terminal.output import age, on_terminal, print_json, print_more, print_table
-
     found = ask("credits.history", user_id=user, before=before, limit=limit)
-    if as_json:
-        print_json(found)
-        return
-    print_table(
+    print_page(
+        found,
         ("id", "kind", "available", "held", "task", "reason", "by", "reference", "when"),
-        [
+        (
             (
                 one["id"], one["kind"], f"{one['available']:+,}", f"{one['held']:+,}",
-                short(one["task_id"] or "") if on_terminal() else one["task_id"], one["reason"], one["made_by"],
+                one["task_id"] and shown_id(one["task_id"]), one["reason"], one["made_by"],
                 one["reference"], age(one["at"]),
             )
             for one in found["transfers"]
-        ],
+        ),
         nothing=f"No credits of {user} have ever moved.",
         cut=("reason", "by", "reference"),
         spare=("id", "reference", "by"),
+        as_json=as_json,
     )  # fmt: skip
-    print_more(found)
 
 
 @app.command()
@@ -111,9 +107,6 @@ def refund(
 @app.command()
 def audit(as_json: AsJson = False) -> None:
     """Check that ledger, balances, holds and tasks agree; ends with 1 if anything does not."""
-    from longtake.cli.operator_access import ask
-    from longtake.terminal.output import print_json, print_line, print_table
-
     found = ask("credits.audit")
     findings = found["findings"]
     if as_json:
@@ -129,29 +122,12 @@ def audit(as_json: AsJson = False) -> None:
 
 
 def _change(action: str, as_json: bool, *, by: str | None, **arguments: Any) -> None:
-    from longtake.cli.operator_access import ask
-    from longtake.terminal.output import print_json, print_line
-
     made = ask(action, by=by or getpass.getuser(), **arguments)
     if as_json:
         print_json(made)
         return
     print_line(f"{made['kind'].capitalize()} of {made['amount']:,} credits: {made['transfer_id']}.")
     print_line(_balance(made["user_id"], made["balance"]))
-
-
-def _balance_of(user: str) -> tuple[dict[str, Any], str]:
-    """Return the balance and the database it is from; operators' commands ignore the log-in."""
-    from longtake.cli.operator_access import ask, database_place
-
-    return ask("credits.balance", user_id=user), f"in {database_place()}"
-
-
-def _own_balance() -> tuple[dict[str, Any], str]:
-    from longtake.cli.server import connect
-
-    with connect() as server:
-        return {**server.client.balance()}, f"at {server.url}" if server.local is None else ""
 
 
 def _balance(user: str, found: Mapping[str, Any], place: str = "") -> str:

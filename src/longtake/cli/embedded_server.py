@@ -27,7 +27,7 @@ from longtake.errors import LongtakeError
 from longtake.server.errors import ServerUnreachable
 from longtake.server.server_file import ServerFile, read_server_file, server_of_database
 from longtake.settings import Settings
-from longtake.settings.work import FAREWELL_SECONDS
+from longtake.settings.service import FAREWELL_SECONDS
 from longtake.terminal.output import print_note
 
 LOCK_NAME = "commands.lock"
@@ -152,28 +152,17 @@ def _wait_for_start(settings: Settings, child: subprocess.Popen[bytes], give_up_
 
 
 def _stop_if_last(settings: Settings, lock: int, server: ServerFile) -> None:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        if _is_shared(lock):
-            return
-        # The server took the lock while it changed hands, and is already stopping itself.
-    else:
+    if _take_lock(lock, fcntl.LOCK_EX):
         with contextlib.suppress(ProcessLookupError):
             os.kill(server.pid, signal.SIGTERM)
+    elif _take_lock(lock, fcntl.LOCK_SH):
+        return
+    # Else the server took the lock while it changed hands, and is already stopping itself.
     give_up_at = time.monotonic() + settings.stop_grace_seconds + FAREWELL_SECONDS
     while _is_alive(server.pid) and time.monotonic() < give_up_at:
         time.sleep(LOOK_SECONDS)
     if _is_alive(server.pid):
         print_note(f"The server started for this command (process {server.pid}) is still stopping.")
-
-
-def _is_shared(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _started_by_command(lock: int, server: ServerFile) -> bool:
@@ -219,7 +208,7 @@ def _error_in_log(log: Path, start: int) -> LongtakeError:
     text = log.read_bytes()[start:].decode(errors="replace")
     if found := ERROR.search(text):
         message, hint = _unindent(found["message"]), _unindent(found["hint"])
-        return error_of({"code": found["code"], "detail": message, "hint": hint})
+        return error_of(found["code"], message, hint)
     lines = [line.strip() for line in text.strip().splitlines()]
     reason = " ".join(lines[-SHOWN_LINES:]) or "it ended without a message."
     return ServerUnreachable(f"The server could not be started: {reason}", hint=f"Its log is {log}.")
@@ -236,7 +225,7 @@ def end_when_free(lock: Path) -> None:
 
 
 def _watch(lock: Path, watched: int) -> None:
-    while _is_same_file(lock, watched) and not _take_lock(watched):
+    while _is_same_file(lock, watched) and not _take_lock(watched, fcntl.LOCK_EX):
         time.sleep(WATCH_SECONDS)
     # Once taken, the lock is held until this process has ended; the next command waits for that.
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
@@ -249,9 +238,9 @@ def _is_same_file(lock: Path, watched: int) -> bool:
         return False
 
 
-def _take_lock(watched: int) -> bool:
+def _take_lock(lock: int, how: int) -> bool:
     try:
-        fcntl.flock(watched, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

@@ -5,11 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
-from longtake.terminal.commands import Commands
-from longtake.terminal.failures import REFUSED
-from longtake.terminal.options import AsJson
+from longtake.cli.operator_access import ask, operator
+from longtake.terminal.commands import AsJson, Commands
+from longtake.terminal.failures import REFUSED, print_error
+from longtake.terminal.output import age, counted, print_facts, print_json, print_line, print_page, print_table
+from longtake.terminal.progress import counting_bar
 
-app = Commands(help="See, retry and cancel jobs.")
+app = Commands()
 
 Ids = Annotated[list[str], typer.Argument(metavar="ID", help="One or more job ids.")]
 PAGE = 500
@@ -28,36 +30,28 @@ def list_jobs(
     as_json: AsJson = False,
 ) -> None:
     """List jobs, the newest first, waiting and ended ones together."""
-    from longtake.cli.operator_access import ask
-    from longtake.terminal.output import age, print_json, print_more, print_table
-
     filters = {"state": state, "kind": kind, "lane": lane, "error_code": error_code, "subject": subject}
     found = ask("jobs.list", **filters, request_id=request_id, before=before, limit=limit)
-    if as_json:
-        print_json(found)
-        return
-    print_table(
+    print_page(
+        found,
         ("id", "kind", "state", "lane", "attempt", "when", "created", "subject", "error"),
-        [
+        (
             (
                 job["id"], job["kind"], job["state"], job["lane"], f"{job['attempt']}/{job['max_attempts']}",
                 _when(job), age(job["created_at"]), job["subject"], (job["error"] or {}).get("code"),
             )
             for job in found["jobs"]
-        ],
+        ),
         nothing="No jobs match." if request_id or before or any(filters.values()) else "There are no jobs.",
         cut=("kind", "subject", "error"),
         spare=("subject", "lane", "created", "when"),
+        as_json=as_json,
     )  # fmt: skip
-    print_more(found)
 
 
 @app.command()
 def show(job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.")], as_json: AsJson = False) -> None:
     """Show one job: its arguments and memo, every attempt, who runs it now, and its events."""
-    from longtake.cli.operator_access import ask
-    from longtake.terminal.output import print_facts, print_json, print_line, print_table
-
     found = ask("jobs.show", id=job_id)
     if as_json:
         print_json(found)
@@ -96,8 +90,6 @@ def retry(
     as_json: AsJson = False,
 ) -> None:
     """Let failed or cancelled jobs run again, with all their attempts; their history stays."""
-    from longtake.cli.operator_access import operator
-
     if failed == bool(ids):
         raise typer.BadParameter("give either ids or --failed.", param_hint="ID")
     if (kind or error_code) and not failed:
@@ -111,8 +103,6 @@ def retry(
 @app.command()
 def cancel(ids: Ids, as_json: AsJson = False) -> None:
     """Cancel jobs that wait or run. A running job is asked to stop, and its result is not written."""
-    from longtake.cli.operator_access import operator
-
     with operator() as ask:
         result = _in_pages(ask, "jobs.cancel", ids)
     _report(result, as_json=as_json, done="is cancelled")
@@ -132,8 +122,6 @@ def _failed_ids(ask: Any, kind: str | None, error_code: str | None) -> list[str]
 
 def _in_pages(ask: Any, action: str, ids: list[str]) -> dict[str, Any]:
     """Perform the action page by page, one transaction each; show a bar if there is more than one page."""
-    from longtake.terminal.progress import counting_bar
-
     result: dict[str, Any] = {"changed": [], "refused": []}
     pages = [ids[start : start + PAGE] for start in range(0, len(ids), PAGE)]
     with counting_bar("jobs", len(ids), least=PAGE + 1, in_pipes=True) as advance:
@@ -146,9 +134,6 @@ def _in_pages(ask: Any, action: str, ids: list[str]) -> dict[str, Any]:
 
 
 def _report(result: Mapping[str, Any], *, as_json: bool, done: str) -> None:
-    from longtake.terminal.failures import print_error
-    from longtake.terminal.output import counted, print_json, print_line
-
     changed, refused = result["changed"], result["refused"]
     if as_json:
         print_json(result)
@@ -165,8 +150,6 @@ def _report(result: Mapping[str, Any], *, as_json: bool, done: str) -> None:
 
 
 def _when(job: Mapping[str, Any]) -> str:
-    from longtake.terminal.output import age
-
     if job["cancel_requested_at"]:
         return "being cancelled"
     match job["state"]:

@@ -1,25 +1,23 @@
 """`longtake migrate up|down|status`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from pydantic import SecretStr
 
-from longtake.terminal.commands import Commands
+from longtake.db.migrate import MigrationStatus, migrate_down
+from longtake.logs import configure_logs
+from longtake.server.open_database import LOCATIONS, patiently, schema_status
+from longtake.settings import Settings, load_settings
+from longtake.settings.checks import check_admin_url
+from longtake.terminal.commands import AsJson, Commands, Yes, confirm
 from longtake.terminal.failures import SCHEMA_MISMATCH
-from longtake.terminal.options import AsJson, Yes, confirm
+from longtake.terminal.output import print_json, print_line
 
-if TYPE_CHECKING:
-    from longtake.db.migrate import MigrationStatus
-    from longtake.settings import Settings
-
-app = Commands(help="Bring the database's tables to the version this program needs.")
+app = Commands()
 
 
 def _checked(admin_url: str) -> str:
-    from pydantic import SecretStr
-
-    from longtake.settings.checks import check_admin_url
-
     try:
         return check_admin_url(SecretStr(admin_url)).get_secret_value()
     except ValueError as error:
@@ -68,9 +66,6 @@ def down(
     as_json: AsJson = False,
 ) -> None:
     """Undo migrations. What the removed tables and columns hold is lost."""
-    from longtake.db.migrate import migrate_down
-    from longtake.server.open_database import LOCATIONS, patiently
-
     url = _settings().database_url
     confirm(f"Go back to {to}? What the removed tables and columns hold is lost.", yes=yes)
     try:
@@ -83,26 +78,19 @@ def down(
 @app.command()
 def status(as_json: AsJson = False) -> None:
     """Show which migrations the database has and which are missing; exit code 4 if any is missing."""
-    from longtake.server.open_database import schema_status
-
     found = schema_status(_settings())
     _report(found, as_json=as_json)
     if not found.up_to_date:
         raise typer.Exit(SCHEMA_MISMATCH)
 
 
-def _settings() -> "Settings":
-    from longtake.logs import configure_logs
-    from longtake.settings import load_settings
-
+def _settings() -> Settings:
     settings = load_settings()
     configure_logs("human", "warning")
     return settings
 
 
-def _report(status: "MigrationStatus", *, as_json: bool, **further: object) -> None:
-    from longtake.terminal.output import print_json, print_line
-
+def _report(status: MigrationStatus, *, as_json: bool, **further: object) -> None:
     if as_json:
         facts = {"current": status.current, "latest": status.latest, "pending": status.pending}
         print_json({**facts, "up_to_date": status.up_to_date, **further})

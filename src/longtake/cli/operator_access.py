@@ -101,8 +101,8 @@ def _on_database(settings: Settings, ownership: FileOwnership | None) -> Iterato
 
     from longtake.engine.engine import Engine
     from longtake.logs import configure_logs
+    from longtake.server.capabilities import operator_actions
     from longtake.server.open_database import open_for_command
-    from longtake.server.operator import perform
     from longtake.services.vault.root_secret import RootSecret
     from longtake.services.vault.vault import Vault
 
@@ -110,15 +110,8 @@ def _on_database(settings: Settings, ownership: FileOwnership | None) -> Iterato
     vault = Vault.of(settings, RootSecret.of(settings))
     with contextlib.closing(open_for_command(settings, ownership)) as database, asyncio.Runner() as runner:
         # This engine declares no kinds: what needs a kind's own code is left to a worker that has it.
-        engine = Engine(database)
-
-        def credit_holders() -> Any:
-            from longtake.server.application import Application
-
-            return Application(settings, database).services["credit_holders"]()
-
-        services = {"vault": lambda: vault, "credit_holders": credit_holders}
-        yield lambda action, **arguments: runner.run(perform(engine, action, arguments, services))
+        engine, actions = Engine(database), operator_actions(lambda: vault)
+        yield lambda action, **arguments: runner.run(actions.perform(engine, action, arguments))
 
 
 def ask_server(server: ServerFile, action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,7 +133,11 @@ def ask_server(server: ServerFile, action: str, arguments: Mapping[str, Any]) ->
     content = _parse(server, body)
     if status == HTTP_OK:
         return content
-    raise error_of(content)
+    raise error_of(
+        str(content.get("code", "")),
+        str(content.get("detail", "The server refused.")),
+        str(content.get("hint", "")),
+    )
 
 
 def _parse(server: ServerFile, body: bytes) -> dict[str, Any]:
@@ -153,18 +150,13 @@ def _parse(server: ServerFile, body: bytes) -> dict[str, Any]:
     return content
 
 
-def _load_errors() -> None:
-    """Load the classes of errors that end a command with a code of their own."""
+def error_of(code: str, message: str, hint: str) -> LongtakeError:
+    """Return a server's refusal as the error that it was there."""
+    # These end a command with an exit code of their own.
     for package in ("adapters.storage", "engine", "services.accounts", "services.vault"):
         importlib.import_module(f"longtake.{package}.errors")
-
-
-def error_of(problem: Mapping[str, Any]) -> LongtakeError:
-    """Return a server's problem document as the error that it was there."""
-    _load_errors()
-    code, message = str(problem.get("code", "")), str(problem.get("detail", "The server refused."))
     kind = errors_by_code().get(code, ServerError)
-    error = kind(message, hint=str(problem.get("hint", "")))
+    error = kind(message, hint=hint)
     # A problem that only HTTP knows keeps its own code.
     error.code = code or kind.code
     return error

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from longtake.terminal.options import AsJson
+from longtake.terminal.commands import AsJson
 
 if TYPE_CHECKING:
     from longtake_sandbox.sandbox import Limit

@@ -33,7 +33,10 @@ def finish(
 ) -> None:
     """Download the results and print how the tasks ended; exit with 1 if one has no result."""
     copied = [_wait_for_copies(client, task) for task in tasks]
-    done = [(task, _download(client, task, output)) for task in copied]
+    done = [
+        (task, [_save(client, task, asset, output, number) for number, asset in enumerate(task["results"], 1)])
+        for task in copied
+    ]
     if as_json:
         shown: list[dict[str, Any]] = [{**task, "files": [str(file) for file in files]} for task, files in done]
         print_json(shown[0] if len(shown) == 1 else {"tasks": shown})
@@ -69,13 +72,6 @@ def _what_next(task: Task, message: str) -> str:
     return f"`longtake tasks retry {task['id']}` tries it again."
 
 
-def _download(client: Client, task: Task, output: Path | None) -> list[Path]:
-    return [
-        _save(client, task, asset, _target(output, task, asset, number))
-        for number, asset in enumerate(task["results"], 1)
-    ]
-
-
 def _wait_for_copies(client: Client, task: Task) -> Task:
     """Return the task once its results are copied; a server stopped earlier would copy them later."""
     give_up_at = time.monotonic() + COPY_SECONDS
@@ -85,14 +81,14 @@ def _wait_for_copies(client: Client, task: Task) -> Task:
     return task
 
 
-def _save(client: Client, task: Task, asset: Asset, path: Path) -> Path:
-    number = 1
-    target = path
+def _save(client: Client, task: Task, asset: Asset, output: Path | None, number: int) -> Path:
+    target = path = _target(output, task, asset, number)
+    copy = 1
     while target.exists():
         if is_same_file(asset, target):
             return target
-        number += 1
-        target = path.with_name(f"{path.stem}-{number}{path.suffix}")
+        copy += 1
+        target = path.with_name(f"{path.stem}-{copy}{path.suffix}")
     try:
         return client.download(asset, target)
     except OSError as error:
@@ -101,12 +97,9 @@ def _save(client: Client, task: Task, asset: Asset, path: Path) -> Path:
 
 
 def _target(output: Path | None, task: Task, asset: Asset, number: int) -> Path:
-    if output is not None and not output.is_dir() and not _names_a_folder(output):
+    # A name without a suffix is that of a folder to be made.
+    if output is not None and output.suffix and not output.is_dir():
         return output if number == 1 else output.with_name(f"{output.stem}-{number}{output.suffix}")
     words = re.sub(r"\W+", "-", task["prompt"].lower())[:SLUG_LENGTH].strip("-_") or task["type"]
     place = "" if number == 1 else f"-{number}"
     return (output or Path()) / f"{words}-{short(task['id'])}{place}{suffix_of(asset)}"
-
-
-def _names_a_folder(output: Path) -> bool:
-    return not output.suffix

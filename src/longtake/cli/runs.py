@@ -1,14 +1,28 @@
 """`longtake runs …`: the user's runs of scene images, and figures for operators."""
 
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
-from longtake.terminal.commands import Commands
+from longtake.cli.operator_access import ask
+from longtake.cli.progress import describe_run, describe_scene, interruptible, watch_run
+from longtake.cli.server import RUN, connect, shown_id, whole_ids
+from longtake.terminal.commands import AsJson, Commands, Yes, confirm_deletion, delete_each
 from longtake.terminal.failures import REFUSED
-from longtake.terminal.options import AsJson, Yes
+from longtake.terminal.output import (
+    age,
+    none_of,
+    percent,
+    print_facts,
+    print_json,
+    print_line,
+    print_page,
+    print_table,
+    seconds,
+)
 
-app = Commands(help="Create, watch and list runs of scene images.")
+app = Commands()
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The run's id, or the end of it.")]
 Ids = Annotated[list[str], typer.Argument(metavar="ID", help="One or more run ids, or the ends of them.")]
@@ -31,9 +45,6 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a run, queue its images, and watch it."""
-    from longtake.cli.progress import interruptible
-    from longtake.cli.server import connect
-
     with connect() as server, interruptible(server, "run") as started:
         run = server.with_credits(lambda: server.client.runs.create(prompts, title=title, model=model, advance=True))
         started.append(run["id"])
@@ -47,53 +58,39 @@ def list_runs(
     as_json: AsJson = False,
 ) -> None:
     """List runs, the newest first."""
-    from longtake.cli.server import connect, short
-    from longtake.terminal.output import age, none_of, on_terminal, print_json, print_more, print_table
-
     with connect(HINTS) as server:
         found = server.client.runs.list(before=before, limit=limit)
-    if as_json:
-        print_json(found)
-        return
-    print_table(
+    print_page(
+        found,
         ("id", "status", "images", "credits", "created", "title"),
-        [
+        (
             (
-                short(one["id"]) if on_terminal() else one["id"], one["status"],
+                shown_id(one["id"]), one["status"],
                 f"{one['total']['completed']} of {one['total']['scenes']}",
                 one["credits"]["charged"], age(one["created_at"]), (one["title"] or "")[:TITLE_SHOWN],
             )
             for one in found["runs"]
-        ],
+        ),
         nothing=none_of("runs", filtered=before is not None),
         cut=("title",),
         spare=("credits", "title"),
+        as_json=as_json,
     )  # fmt: skip
-    print_more(found)
 
 
 @app.command()
 def show(run_id: Id, as_json: AsJson = False) -> None:
     """Show one run with each of its scenes."""
-    from longtake.cli.server import RUN, connect, whole_id
-    from longtake.terminal.output import print_json
-
     with connect(HINTS) as server:
-        run = server.client.runs.get(whole_id(server.client, RUN, run_id))
-    if as_json:
-        print_json(run)
-    else:
-        _print_run(run)
+        run = server.client.runs.get(server.whole_id(RUN, run_id))
+    print_json(run) if as_json else _print_run(run)
 
 
 @app.command()
 def watch(run_id: Id, as_json: AsJson = False) -> None:
     """Show the progress of a run until all its queued images have ended."""
-    from longtake.cli.progress import interruptible
-    from longtake.cli.server import RUN, connect, whole_id
-
     with connect(HINTS) as server:
-        run = server.client.runs.get(whole_id(server.client, RUN, run_id))
+        run = server.client.runs.get(server.whole_id(RUN, run_id))
         with interruptible(server, "run", [run["id"]]):
             _watch_and_print(server.client, run, wait=True, as_json=as_json)
 
@@ -105,21 +102,14 @@ def advance(
     as_json: AsJson = False,
 ) -> None:
     """Queue the missing images of a run. Twice changes nothing."""
-    from longtake.cli.progress import interruptible
-    from longtake.cli.server import RUN, connect, whole_id
-    from longtake.terminal.output import print_json, print_line
-
     with connect(HINTS) as server:
-        known = whole_id(server.client, RUN, run_id)
+        known = server.whole_id(RUN, run_id)
         done = server.with_credits(lambda: server.client.runs.advance(known, failed=failed))
         if server.embedded:
             with interruptible(server, "run", [known]):
                 _watch_and_print(server.client, done["run"], wait=True, as_json=as_json)
             return
-    if as_json:
-        print_json(done)
-    else:
-        print_line(f"{done['action']}: {done['queued']} queued.")
+    print_json(done) if as_json else print_line(f"{done['action']}: {done['queued']} queued.")
 
 
 @app.command()
@@ -131,11 +121,8 @@ def regenerate(
     as_json: AsJson = False,
 ) -> None:
     """Make one scene again; its image stays until the new one is there."""
-    from longtake.cli.progress import interruptible
-    from longtake.cli.server import RUN, connect, whole_id
-
     with connect(HINTS) as server:
-        known = whole_id(server.client, RUN, run_id)
+        known = server.whole_id(RUN, run_id)
         with interruptible(server, "run", [known]):
             run = server.with_credits(lambda: server.client.runs.regenerate(known, number, prompt=prompt))
             _watch_and_print(server.client, run, wait=wait or server.embedded, as_json=as_json)
@@ -144,23 +131,14 @@ def regenerate(
 @app.command()
 def cancel(run_id: Id, as_json: AsJson = False) -> None:
     """Cancel the unfinished images of a run; their credits are returned, and finished images stay."""
-    from longtake.cli.server import RUN, connect, whole_id
-    from longtake.terminal.output import print_json, print_line
-
     with connect(HINTS) as server:
-        run = server.client.runs.cancel(whole_id(server.client, RUN, run_id))
-    if as_json:
-        print_json(run)
-    else:
-        print_line(f"{run['id']} is {run['status']}.")
+        run = server.client.runs.cancel(server.whole_id(RUN, run_id))
+    print_json(run) if as_json else print_line(f"{run['id']} is {run['status']}.")
 
 
 @app.command()
 def delete(run_ids: Ids, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete runs with their images; none may be unfinished. Credits stay as they are."""
-    from longtake.cli.server import RUN, connect, whole_ids
-    from longtake.terminal.options import confirm_deletion, delete_each
-
     with connect(HINTS) as server:
         known = whole_ids(server.client, RUN, run_ids)
         confirm_deletion(known, "run", "Images go as well.", yes=yes)
@@ -170,22 +148,18 @@ def delete(run_ids: Ids, yes: Yes = False, as_json: AsJson = False) -> None:
 @app.command()
 def figures(as_json: AsJson = False) -> None:
     """Show the queue of scene images by status; of the last 24 hours how long they took, where, how many failed."""
-    from longtake.cli.operator_access import ask
-    from longtake.terminal.output import print_facts, print_json
-
     found = ask("runs.figures")
     if as_json:
         print_json(found)
         return
     lately = found["last_24_hours"]
-    failure, mean = lately["failure_rate"], lately["mean_seconds"]
     print_facts(
         {
             **{f"{status} images": f"{number:,}" for status, number in found["queue"].items()},
             "completed in 24 hours": f"{lately['completed']:,}",
             "failed in 24 hours": f"{lately['failed']:,}",
-            "failure rate": "–" if failure is None else f"{100 * failure:.1f} %",
-            "mean of an image": "–" if mean is None else f"{mean:,.1f} s",
+            "failure rate": percent(lately["failure_rate"]),
+            "mean of an image": seconds(lately["mean_seconds"]),
             "of which provider": _milliseconds(lately["mean_provider_ms"]),
             "of which storage": _milliseconds(lately["mean_storage_ms"]),
             "all of a try": _milliseconds(lately["mean_total_ms"]),
@@ -195,9 +169,6 @@ def figures(as_json: AsJson = False) -> None:
 
 def _watch_and_print(client: Any, run: Any, *, wait: bool, as_json: bool) -> None:
     """Watch the run if `wait`, print it, and exit with 1 if an image that was waited for failed."""
-    from longtake.cli.progress import watch_run
-    from longtake.terminal.output import print_json, print_line
-
     if wait and run["status"] == "generating":
         run = watch_run(client, run["id"])
     if as_json:
@@ -211,11 +182,6 @@ def _watch_and_print(client: Any, run: Any, *, wait: bool, as_json: bool) -> Non
 
 
 def _print_run(run: Any) -> None:
-    from datetime import UTC, datetime
-
-    from longtake.cli.progress import describe_run, describe_scene
-    from longtake.terminal.output import age, print_facts, print_table
-
     now = datetime.now(UTC)
     facts = {name: run[name] for name in ("id", "title", "model", "status")}
     progress = {

@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,16 +21,17 @@ from urllib.parse import urlsplit
 
 from longtake.cli.embedded_server import local_server
 from longtake.cli.operator_access import ask_server, error_of
-from longtake.cli.token import make_token
 from longtake.client import Client, LongtakeApiError, ServerUnreachable
 from longtake.client.wire import CONNECT_SECONDS, checked_token
+from longtake.clock import SystemClock
 from longtake.errors import NotFound, SettingsError
 from longtake.server.errors import ServerUnreachable as NoServer
 from longtake.server.server_file import FILE_NAME, ServerFile, write_private_file
+from longtake.services.accounts.errors import TokensElsewhere
 from longtake.settings import Settings, load_settings
 from longtake.settings.checks import is_loopback_name
 from longtake.settings.load import ENVIRONMENT
-from longtake.terminal.output import print_note
+from longtake.terminal.output import on_terminal, print_note
 
 T = TypeVar("T")
 
@@ -110,6 +112,10 @@ class ServerConnection:
         """The user's id on the server."""
         return self.client.me()["user_id"]
 
+    def whole_id(self, noun: Noun, given: str) -> str:
+        """Return the id that ends like this."""
+        return whole_ids(self.client, noun, [given])[0]
+
     def with_credits(self, call: Callable[[], T]) -> T:
         """Call; on an embedded server, where only the machine's owner pays, missing credits are granted first."""
         for _attempt in range(GRANTS_AT_MOST):
@@ -164,7 +170,7 @@ def connect(hints: Mapping[str, str] | None = None, *, role: str = "user") -> It
         route = connect_to(login.server, token or login.token, "you are logged in there", token_is_set=bool(token))
     else:
         route = _connect_locally(settings, token, role)
-    with route as connection, _replace_hints(hints or {}):
+    with route as connection, _raise_own_errors(connection, hints or {}):
         yield connection
 
 
@@ -222,23 +228,33 @@ def _connect_locally(settings: Settings, token: str, role: str) -> Iterator[Serv
 
 
 @contextlib.contextmanager
-def _replace_hints(hints: Mapping[str, str]) -> Iterator[None]:
-    try:
-        yield
-    except LongtakeApiError as error:
-        if error.code not in hints:
-            raise
-        raise error_of({"code": error.code, "detail": error.message, "hint": hints[error.code]}) from error
-
-
-@contextlib.contextmanager
-def _raise_own_errors(connection: ServerConnection) -> Iterator[None]:
+def _raise_own_errors(connection: ServerConnection, hints: Mapping[str, str] | None = None) -> Iterator[None]:
     try:
         yield
     except ServerUnreachable as error:
         raise NoServer(f"{connection.url}: {error.message}", hint=error.hint) from error
     except LongtakeApiError as error:
-        raise error_of({"code": error.code, "detail": error.message, "hint": connection.hint_for(error)}) from error
+        hint = (hints or {}).get(error.code) or connection.hint_for(error)
+        raise error_of(error.code, error.message, hint) from error
+
+
+def make_token(settings: Settings, user: str, role: str, hours: float) -> str:
+    """Return a token that this machine's server accepts; raise TokensElsewhere if another issuer signs tokens."""
+    # They bring cryptography, which a command with a token of its own does not need.
+    from longtake.services.accounts.own_tokens import ExpectedClaims, mint, token_secret
+    from longtake.services.vault.root_secret import RootSecret
+
+    if settings.jwt_jwks:
+        raise TokensElsewhere("Tokens are signed by the issuer whose keys LONGTAKE_JWT_JWKS names.")
+    root = RootSecret.of(settings)
+    return mint(
+        token_secret(settings, lambda: root.derive("tokens")),
+        ExpectedClaims(settings.jwt_issuer, settings.jwt_audience),
+        user_id=user,
+        role=role,
+        now=SystemClock().now(),
+        lifetime=timedelta(hours=hours),
+    )
 
 
 SHORT_LENGTH = 8
@@ -254,29 +270,18 @@ class Noun:
 
     one: str
     many: str
-    hint: str
     newest: Callable[[Client], Iterable[Any]]
+    hint: str
 
 
-TASK = Noun(
-    "task",
-    "tasks",
-    "`longtake tasks list` lists your tasks.",
-    lambda client: client.tasks.list(limit=SEARCHED)["tasks"],
-)
-RUN = Noun(
-    "run", "runs", "`longtake runs list` lists your runs.", lambda client: client.runs.list(limit=SEARCHED)["runs"]
-)
-ASSET = Noun(
-    "asset",
-    "assets",
-    "`longtake assets list` lists your assets.",
-    lambda client: client.assets.list(limit=SEARCHED)["assets"],
-)
+def _own(one: str, newest: Callable[[Client], Iterable[Any]]) -> Noun:
+    return Noun(one, f"{one}s", newest, f"`longtake {one}s list` lists your {one}s.")
 
-WEBHOOK = Noun(
-    "webhook", "webhooks", "`longtake webhooks list` lists your webhooks.", lambda client: client.webhooks.list()
-)
+
+TASK = _own("task", lambda client: client.tasks.list(limit=SEARCHED)["tasks"])
+RUN = _own("run", lambda client: client.runs.list(limit=SEARCHED)["runs"])
+ASSET = _own("asset", lambda client: client.assets.list(limit=SEARCHED)["assets"])
+WEBHOOK = _own("webhook", lambda client: client.webhooks.list())
 
 
 def deliveries_of(webhook_id: str) -> Noun:
@@ -285,8 +290,8 @@ def deliveries_of(webhook_id: str) -> Noun:
     return Noun(
         "delivery",
         "deliveries",
-        hint,
         lambda client: client.webhooks.deliveries(webhook_id, limit=SEARCHED)["deliveries"],
+        hint,
     )
 
 
@@ -295,9 +300,9 @@ def short(one_id: str) -> str:
     return one_id[-SHORT_LENGTH:]
 
 
-def whole_id(client: Client, noun: Noun, given: str) -> str:
-    """Return the id that ends like this."""
-    return whole_ids(client, noun, [given])[0]
+def shown_id(one_id: str) -> str:
+    """Return an id for a table: its end on a terminal, all of it in a pipe."""
+    return short(one_id) if on_terminal() else one_id
 
 
 def whole_ids(client: Client, noun: Noun, given: Sequence[str]) -> list[str]:

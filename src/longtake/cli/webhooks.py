@@ -2,19 +2,17 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from longtake.terminal.commands import Commands
-from longtake.terminal.failures import REFUSED
-from longtake.terminal.options import AsJson, Yes
+from longtake.cli.server import WEBHOOK, ServerConnection, connect, deliveries_of, shown_id, whole_ids
+from longtake.client.shapes import DeliveryWithPayload
+from longtake.terminal.commands import AsJson, Commands, Yes, confirm_deletion, delete_each
+from longtake.terminal.failures import REFUSED, print_error
+from longtake.terminal.output import age, print_facts, print_json, print_line, print_note, print_page
 
-if TYPE_CHECKING:
-    from longtake.cli.server import ServerConnection
-    from longtake.client.shapes import DeliveryWithPayload
-
-app = Commands(help="Create, test, change and delete webhooks; see their deliveries.")
+app = Commands()
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The webhook's id, or the end of it.")]
 Ids = Annotated[list[str], typer.Argument(metavar="ID", help="One or more webhook ids, or the ends of them.")]
@@ -46,9 +44,6 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Send events to an address from now on; without --event all types. The secret is shown only now."""
-    from longtake.cli.server import connect
-    from longtake.terminal.output import print_json
-
     with connect(HINTS) as server:
         made = server.client.webhooks.create(url, events=event or [], description=description)
     if as_json:
@@ -61,41 +56,31 @@ def create(
 @app.command("list")
 def list_webhooks(as_json: AsJson = False) -> None:
     """List your webhooks, the newest first."""
-    from longtake.cli.server import connect, short
-    from longtake.terminal.output import age, on_terminal, print_json, print_table
-
     with connect(HINTS) as server:
         found = server.client.webhooks.list()
-    if as_json:
-        print_json({"webhooks": found})
-        return
-    print_table(
+    print_page(
+        {"webhooks": found},
         ("id", "state", "last success", "address", "events", "description"),
-        [
+        (
             (
-                short(one["id"]) if on_terminal() else one["id"], _state(one), age(one["last_success_at"]) or "never",
+                shown_id(one["id"]), _state(one), age(one["last_success_at"]) or "never",
                 one["url"], _events(one["events"]), one["description"],
             )
             for one in found
-        ],
+        ),
         nothing="You have no webhooks.",
         cut=("state", "address", "events", "description"),
         spare=("description", "events", "last success"),
+        as_json=as_json,
     )  # fmt: skip
 
 
 @app.command()
 def show(webhook_id: Id, as_json: AsJson = False) -> None:
     """Show one webhook: its address, its events, and whether it is enabled."""
-    from longtake.cli.server import connect
-    from longtake.terminal.output import print_json
-
     with connect(HINTS) as server:
-        found = server.client.webhooks.get(_whole(server, webhook_id))
-    if as_json:
-        print_json(found)
-        return
-    _print_webhook(found)
+        found = server.client.webhooks.get(server.whole_id(WEBHOOK, webhook_id))
+    print_json(found) if as_json else _print_webhook(found)
 
 
 @app.command()
@@ -109,9 +94,6 @@ def change(
     as_json: AsJson = False,
 ) -> None:
     """Change a webhook, disable it, or enable it again. What is not named stays as it is."""
-    from longtake.cli.server import connect
-    from longtake.terminal.output import print_json
-
     if event and all_events:
         raise typer.BadParameter("give either --event or --all-events.", param_hint="--event")
     named = {"url": url, "events": [] if all_events else event, "description": description, "enabled": enabled}
@@ -119,33 +101,21 @@ def change(
     if not changes:
         raise typer.BadParameter("say what to change; --help lists them.", param_hint="OPTIONS")
     with connect(HINTS) as server:
-        found = server.client.webhooks.update(_whole(server, webhook_id), **changes)
-    if as_json:
-        print_json(found)
-        return
-    _print_webhook(found)
+        found = server.client.webhooks.update(server.whole_id(WEBHOOK, webhook_id), **changes)
+    print_json(found) if as_json else _print_webhook(found)
 
 
 @app.command()
 def rotate(webhook_id: Id, as_json: AsJson = False) -> None:
     """Print a new secret, shown only now. For 24 hours, requests are signed with the previous one as well."""
-    from longtake.cli.server import connect
-    from longtake.terminal.output import print_json
-
     with connect(HINTS) as server:
-        made = server.client.webhooks.rotate(_whole(server, webhook_id))
-    if as_json:
-        print_json(made)
-        return
-    _print_secret(made["secret"])
+        made = server.client.webhooks.rotate(server.whole_id(WEBHOOK, webhook_id))
+    print_json(made) if as_json else _print_secret(made["secret"])
 
 
 @app.command()
 def delete(webhook_ids: Ids, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete webhooks with their deliveries."""
-    from longtake.cli.server import WEBHOOK, connect, whole_ids
-    from longtake.terminal.options import confirm_deletion, delete_each
-
     with connect(HINTS) as server:
         known = whole_ids(server.client, WEBHOOK, webhook_ids)
         confirm_deletion(known, "webhook", "Deliveries go as well.", yes=yes)
@@ -155,10 +125,8 @@ def delete(webhook_ids: Ids, yes: Yes = False, as_json: AsJson = False) -> None:
 @app.command("test")
 def send_test(webhook_id: Id, wait: Wait = True, as_json: AsJson = False) -> None:
     """Send a `webhook.test` once, whatever events the webhook receives."""
-    from longtake.cli.server import connect
-
     with connect(HINTS) as server:
-        known = _whole(server, webhook_id)
+        known = server.whole_id(WEBHOOK, webhook_id)
         _follow(server, known, server.client.webhooks.test(known), wait=wait, as_json=as_json)
 
 
@@ -171,41 +139,33 @@ def deliveries(
     as_json: AsJson = False,
 ) -> None:
     """List what was sent to a webhook, the newest first, with the result of each last try."""
-    from longtake.cli.server import connect, short
-    from longtake.terminal.output import age, on_terminal, print_json, print_more, print_table
-
     with connect(HINTS) as server:
-        known = _whole(server, webhook_id)
+        known = server.whole_id(WEBHOOK, webhook_id)
         found = server.client.webhooks.deliveries(known, state=state, before=before, limit=limit)
-    if as_json:
-        print_json(found)
-        return
-    print_table(
+    print_page(
+        found,
         ("id", "event", "state", "tries", "answer", "when", "error"),
-        [
+        (
             (
-                short(one["id"]) if on_terminal() else one["id"], one["type"], one["state"], one["attempts"],
+                shown_id(one["id"]), one["type"], one["state"], one["attempts"],
                 one["status_code"], f"next {age(one['next_at'])}" if one["next_at"] else age(one["ended_at"]),
                 one["error"],
             )
             for one in found["deliveries"]
-        ],
+        ),
         nothing="No deliveries match." if state or before else "Nothing was sent to it yet.",
         cut=("error",),
         spare=("answer", "when", "error"),
+        as_json=as_json,
     )  # fmt: skip
-    print_more(found)
 
 
 @app.command()
 def delivery(webhook_id: Id, delivery_id: Delivery, as_json: AsJson = False) -> None:
     """Show one delivery with its payload and the result of its last try."""
-    from longtake.cli.server import connect
-    from longtake.terminal.output import age, print_facts, print_json
-
     with connect(HINTS) as server:
-        known = _whole(server, webhook_id)
-        found = server.client.webhooks.delivery(known, _whole_delivery(server, known, delivery_id))
+        known = server.whole_id(WEBHOOK, webhook_id)
+        found = server.client.webhooks.delivery(known, server.whole_id(deliveries_of(known), delivery_id))
     if as_json:
         print_json(found)
         return
@@ -229,33 +189,14 @@ def delivery(webhook_id: Id, delivery_id: Delivery, as_json: AsJson = False) -> 
 @app.command()
 def redeliver(webhook_id: Id, delivery_id: Delivery, wait: Wait = True, as_json: AsJson = False) -> None:
     """Try a delivery again now, under the same id. One that has ended gets all its tries again."""
-    from longtake.cli.server import connect
-
     with connect(HINTS) as server:
-        known = _whole(server, webhook_id)
-        sent = server.client.webhooks.redeliver(known, _whole_delivery(server, known, delivery_id))
+        known = server.whole_id(WEBHOOK, webhook_id)
+        sent = server.client.webhooks.redeliver(known, server.whole_id(deliveries_of(known), delivery_id))
         _follow(server, known, sent, wait=wait, as_json=as_json)
 
 
-def _whole(server: "ServerConnection", given: str) -> str:
-    from longtake.cli.server import WEBHOOK, whole_id
-
-    return whole_id(server.client, WEBHOOK, given)
-
-
-def _whole_delivery(server: "ServerConnection", webhook_id: str, given: str) -> str:
-    from longtake.cli.server import deliveries_of, whole_id
-
-    return whole_id(server.client, deliveries_of(webhook_id), given)
-
-
-def _follow(
-    server: "ServerConnection", webhook_id: str, sent: "DeliveryWithPayload", *, wait: bool, as_json: bool
-) -> None:
+def _follow(server: ServerConnection, webhook_id: str, sent: DeliveryWithPayload, *, wait: bool, as_json: bool) -> None:
     """Wait for the next try of a delivery and print it; exit with 1 if it failed."""
-    from longtake.terminal.failures import print_error
-    from longtake.terminal.output import age, print_json, print_line
-
     # Nothing sends it after the end of a server that was started for this command.
     wait = wait or server.embedded
     found = _await_try(server, webhook_id, sent) if wait else sent
@@ -271,10 +212,8 @@ def _follow(
         raise typer.Exit(REFUSED)
 
 
-def _await_try(server: "ServerConnection", webhook_id: str, sent: "DeliveryWithPayload") -> "DeliveryWithPayload":
+def _await_try(server: ServerConnection, webhook_id: str, sent: DeliveryWithPayload) -> DeliveryWithPayload:
     """Return the delivery once it was tried again, or has ended."""
-    from longtake.terminal.output import print_note
-
     found = sent
     try:
         while found["state"] == "pending" and found["attempts"] == sent["attempts"]:
@@ -296,8 +235,6 @@ def _events(patterns: Sequence[str]) -> str:
 
 
 def _print_webhook(webhook: Mapping[str, Any]) -> None:
-    from longtake.terminal.output import age, print_facts
-
     print_facts(
         {
             "id": webhook["id"],
@@ -314,7 +251,5 @@ def _print_webhook(webhook: Mapping[str, Any]) -> None:
 
 
 def _print_secret(secret: str) -> None:
-    from longtake.terminal.output import print_line, print_note
-
     print_line(secret)
     print_note("The secret verifies signatures. It is not shown again: store it now.")

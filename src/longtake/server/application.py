@@ -14,9 +14,9 @@ import importlib
 import os
 import random
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from longtake.adapters.decoder.pool import DecoderPool
 from longtake.adapters.net import HttpClient
@@ -32,7 +32,7 @@ from longtake.engine.lanes import Lane
 from longtake.engine.prune import prune_kind, prune_schedule
 from longtake.engine.schedules import Schedule
 from longtake.engine.worker import Worker
-from longtake.server.capabilities import CAPABILITIES, add_capabilities, build_routers, snapshot_parts
+from longtake.server.capabilities import CAPABILITIES, add_capabilities, build_routers, operator_actions, snapshot_parts
 from longtake.server.errors import InvalidApplication
 from longtake.services.alerts import Severity, raise_alert
 from longtake.services.provider_calls import Breaker, try_lanes_again
@@ -57,7 +57,7 @@ class Application:
         clock: Clock | None = None,
         source: random.Random | None = None,
         own_url: str = "",
-        capabilities: Iterable[str] = CAPABILITIES,
+        capabilities: Sequence[str] = CAPABILITIES,
     ) -> None:
         self.settings = settings
         self.database = database
@@ -65,6 +65,7 @@ class Application:
         self.root_secret = RootSecret.of(settings)
         self.vault = Vault.of(settings, self.root_secret)
         self.keys = KeySource(settings, self.vault, database, self._try_lanes_again)
+        self.actions = operator_actions(lambda: self.vault, capabilities)
         self.kinds: list[JobKind] = []
         self.lanes: list[Lane] = []
         self.schedules: list[Schedule] = []
@@ -153,26 +154,13 @@ class Application:
         lanes = frozenset(lane.name for _provider, lanes in keyed for lane in lanes)
         await self.database.run(try_lanes_again, [provider for provider, _lanes in keyed], lanes)
 
-    @property
-    def services(self) -> dict[str, Callable[[], Any]]:
-        """What operators' actions may ask for."""
-        holders = self.context.every(lambda one: one.credit_holders)
-        return {"vault": lambda: self.vault, "credit_holders": lambda: holders}
-
     def routers(self) -> list[APIRouter]:
         """Return the routes of all capabilities, and those that are about all of them."""
         # A worker has no routes, and starts without the web framework.
         from longtake.server import drain_routes, snapshot  # noqa: PLC0415
 
         routers = build_routers(self.context, self.engine)
-        settings = self.settings
-        processing = drain_routes.Processing(
-            self.engine,
-            settings.internal_secret,
-            self.beside_worker,
-            settings.lease_seconds,
-            settings.worker_concurrency,
-        )
+        processing = drain_routes.Processing(self.engine, self.settings, self.beside_worker)
         shown = snapshot.build_routes(self.database, snapshot_parts(self.context))
         return [*routers, shown, drain_routes.build_routes(processing)]
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from longtake.actions import Actions
 from longtake.capability import Capability, Context, SnapshotPart
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ def add_capabilities(context: Context, packages: Iterable[str] = CAPABILITIES) -
     for package in packages:
         made: Capability = import_module(f"{package}.capability").capability(context)
         context.capabilities.append(made)
+
+
+def operator_actions(vault: Callable[[], Any], packages: Iterable[str] = CAPABILITIES) -> Actions:
+    """Return the actions of the engine, of the vault and of the packages."""
+    return Actions(["longtake.server", "longtake.services.vault", *packages], vault)
 
 
 def build_routers(context: Context, engine: Engine) -> list[APIRouter]:

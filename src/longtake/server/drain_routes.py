@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Annotated
 
 import structlog
 from fastapi import APIRouter, Header, Request
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field
 
 from longtake.clock import iso_timestamp
 from longtake.engine.drain import DrainResult, drain
@@ -20,6 +20,7 @@ from longtake.http.strict_json import StrictRoute
 from longtake.server.errors import InternalSecretRefused, TooManyProcessings
 from longtake.services.accounts.authenticator import Authenticator
 from longtake.services.webhooks.dispatcher import has_news
+from longtake.settings import Settings
 
 log = structlog.get_logger(__name__)
 
@@ -67,16 +68,14 @@ class Processing:
     """Everything the route needs. Without a secret the route answers 404."""
 
     engine: Engine
-    secret: SecretStr
+    settings: Settings
     beside_worker: Callable[[], AbstractAsyncContextManager[None]]
-    lease_seconds: float
-    concurrency: int
     #: How many requests process now.
     under_way: int = field(default=0)
 
     def admit(self, accounts: Authenticator, address: str, shown: str | None) -> None:
         """Require the shared secret. Answer 404 when none is configured."""
-        secret = self.secret.get_secret_value()
+        secret = self.settings.internal_secret.get_secret_value()
         if not secret:
             raise NotFound("Nothing is processed by request here.", hint="LONGTAKE_INTERNAL_SECRET turns it on.")
         if shown is None:
@@ -95,8 +94,8 @@ class Processing:
                 return await drain(
                     self.engine,
                     seconds,
-                    lease_seconds=self.lease_seconds,
-                    concurrency=self.concurrency,
+                    lease_seconds=self.settings.lease_seconds,
+                    concurrency=self.settings.worker_concurrency,
                     has_more=self._has_news,
                 )
         finally:
@@ -128,14 +127,6 @@ def build_routes(processing: Processing) -> APIRouter:
         done = await processing.process(body.seconds)
         took = round(clock.monotonic() - started, 3)
         log.info("queue processed by request", action="process", seconds=took, finished=done.finished)
-        return Processed(
-            finished=done.finished,
-            failed=done.failed,
-            put_off=done.put_off,
-            given_back=done.given_back,
-            waiting=done.waiting,
-            seconds=took,
-            next_due_at=iso_timestamp(done.next_due_at),
-        )
+        return Processed(**asdict(done) | {"seconds": took, "next_due_at": iso_timestamp(done.next_due_at)})
 
     return router

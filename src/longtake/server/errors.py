@@ -19,27 +19,6 @@ class TooManyProcessings(LongtakeError):
     default_hint = "The running requests do the same work. Send yours again when one of them has answered."
 
 
-class OperatorError(LongtakeError):
-    """An operator's request was not understood. Nothing was done."""
-
-    code = "OPERATOR_ERROR"
-    exit_code = 2
-
-
-class UnknownAction(OperatorError):
-    """There is no operator action with this name."""
-
-    code = "ACTION_UNKNOWN"
-    http_status = 404
-
-
-class InvalidActionArgument(OperatorError):
-    """An argument of an operator action is missing, misspelt or wrong."""
-
-    code = "ACTION_ARGUMENT_INVALID"
-    http_status = 422
-
-
 class ServerError(LongtakeError):
     """The server could not be started, or could not be asked."""
 

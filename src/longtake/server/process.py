@@ -17,7 +17,7 @@ from longtake.server.application import Application, find_register
 from longtake.server.errors import ProcessFailed
 from longtake.server.open_database import open_for_service
 from longtake.settings import Settings
-from longtake.settings.work import FAREWELL_SECONDS
+from longtake.settings.service import FAREWELL_SECONDS
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

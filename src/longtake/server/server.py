@@ -25,9 +25,8 @@ from longtake.server.application import Application
 from longtake.server.errors import CannotListen
 from longtake.server.open_database import LOCATIONS
 from longtake.server.process import StopSignal, opened, run_event_loop, until_stopped, working
-from longtake.server.routes import NOTHING_TO_CHECK, OK, Readiness
 from longtake.server.server_file import ServerFile, remove_server_file, write_server_file
-from longtake.server.web import Serving, create_web
+from longtake.server.web import NOTHING_TO_CHECK, OK, Readiness, Serving, create_web
 from longtake.services.accounts.authenticator import Authenticator, build_authenticator
 from longtake.services.accounts.errors import AuthenticationRequired
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
@@ -183,7 +182,7 @@ def _web(
         readiness=Readiness(application.database, LOCATIONS, worker_state),
         token=server.token,
         accounts=accounts,
-        services=application.services,
+        actions=application.actions,
         capabilities=application.routers(),
     )
     hosts = [settings.host, urlsplit(settings.public_url).hostname or settings.host]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -23,14 +22,6 @@ from longtake.services.live.event_log import current_cursor
 _MOMENT = "2026-01-01T12:00:00Z"
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
-    """The moment before a snapshot."""
-
-    at: datetime
-    cursor: str
-
-
 def build_routes(database: Database, parts: Sequence[SnapshotPart[Any]]) -> APIRouter:
     """Return the route of the snapshot, with the members of these parts."""
     router = APIRouter(prefix="/v1", tags=["live"])
@@ -40,10 +31,10 @@ def build_routes(database: Database, parts: Sequence[SnapshotPart[Any]]) -> APIR
     async def snapshot(caller: CurrentCaller) -> Response:
         """Unfinished and recent tasks, conversations, unread and credits of one moment. Scope `read`."""
         caller.require(READ)
-        begun = await database.read(begin)
+        begun_at, cursor = await database.read(begin)
         found = await database.read(read_parts, parts, caller.user_id, as_user=caller.user_id)
-        at = iso_timestamp(begun.at)
-        shown = {"cursor": begun.cursor, "at": at, "user_id": caller.user_id, "server_time": at}
+        at = iso_timestamp(begun_at)
+        shown = {"cursor": cursor, "at": at, "user_id": caller.user_id, "server_time": at}
         for part, rows in zip(parts, found, strict=True):
             shown |= await part.show(rows)
         return Response(orjson.dumps(shown), media_type="application/json")
@@ -51,12 +42,12 @@ def build_routes(database: Database, parts: Sequence[SnapshotPart[Any]]) -> APIR
     return router
 
 
-def begin(tx: Transaction) -> Beginning:
+def begin(tx: Transaction) -> tuple[datetime, str]:
     """Return the time by the clock that tasks' times are of, and the cursor.
 
     Read before the rest: what the snapshot misses is an event after the cursor.
     """
-    return Beginning(tx.execute(select(NOW)).scalar_one(), current_cursor(tx))
+    return tx.execute(select(NOW)).scalar_one(), current_cursor(tx)
 
 
 def read_parts(tx: Transaction, parts: Sequence[SnapshotPart[Any]], user_id: str) -> list[Any]:

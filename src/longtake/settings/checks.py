@@ -3,7 +3,7 @@
 import ipaddress
 import re
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
@@ -200,6 +200,21 @@ def check_key_set(value: str) -> str:
     if "@" in parts.netloc:
         raise ValueError("must not contain a user name or password")
     return value
+
+
+def between(least: float, most: float, description: str, *, default: float, example: Any = None) -> Any:
+    """Return the field of a number with its limits."""
+    return Field(default=default, ge=least, le=most, description=description, examples=example and [example])
+
+
+def optional(description: str, example: str) -> Any:
+    """Return the field of a setting that is empty unless it is set."""
+    return Field(default="", description=description, examples=[example])
+
+
+def optional_secret(description: str, example: str) -> Any:
+    """Return the field of a secret that is empty unless it is set."""
+    return Field(default=SecretStr(""), description=description, examples=[example])
 
 
 DatabaseUrl = Annotated[str, AfterValidator(check_database_url)]

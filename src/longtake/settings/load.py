@@ -15,11 +15,8 @@ from pydantic_core import ErrorDetails
 
 from longtake.errors import SettingsError
 from longtake.redaction import MASK, names_a_secret, redact_text
-from longtake.settings.catalogue import CatalogueSettings
 from longtake.settings.media import MediaSettings
-from longtake.settings.places import PlaceSettings
-from longtake.settings.users import UserSettings
-from longtake.settings.work import WorkSettings
+from longtake.settings.service import ServiceSettings
 
 PREFIX = "LONGTAKE_"
 FILE_NAME = "longtake.toml"
@@ -31,8 +28,8 @@ _HARMLESS_ADDRESS = re.compile(r"(?:sqlite:|file:)[^@]*$|[^:@]*$", re.IGNORECASE
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,20}://", re.IGNORECASE)
 
 
-class Settings(CatalogueSettings, MediaSettings, UserSettings, WorkSettings, PlaceSettings):
-    """All settings, in the order of the base classes from last to first. They never change after their creation."""
+class Settings(MediaSettings, ServiceSettings):
+    """All settings, those of the service first. They never change after their creation."""
 
     model_config = ConfigDict(
         extra="forbid",

@@ -71,6 +71,25 @@ def print_table(
     _print(table)
 
 
+def print_page(
+    found: Mapping[str, Any],
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    as_json: bool,
+    nothing: str,
+    cut: Sequence[str] = (),
+    spare: Sequence[str] = (),
+) -> None:
+    """Print what was found: all of it as JSON for programs, or a table of it, and how to get the next page."""
+    if as_json:
+        print_json(found)
+        return
+    print_table(columns, rows, nothing=nothing, cut=cut, spare=spare)
+    if found.get("next"):
+        print_note(f"There are more: add --before {found['next']}")
+
+
 def _shown(
     columns: Sequence[str], cells: Sequence[Sequence[Text]], cut: Sequence[str], spare: Sequence[str]
 ) -> list[int]:
@@ -106,12 +125,6 @@ def clean(text: str) -> str:
     return text.translate(_CONTROL)
 
 
-def print_more(page: Mapping[str, Any]) -> None:
-    """Print how to get the next page, if there is one."""
-    if page["next"]:
-        print_note(f"There are more: add --before {page['next']}")
-
-
 def none_of(things: str, *, filtered: bool) -> str:
     """Return the note that the user has none of these, or that none passes the filters."""
     return f"None of your {things} match." if filtered else f"You have no {things}."
@@ -142,6 +155,16 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * length or seconds == length or unit == "s":
             return f"{max(seconds, 0) / length:.0f} {unit}"
     return ""
+
+
+def percent(part: float | None) -> str:
+    """Return a part of one in percent, or a dash if it is unknown."""
+    return "–" if part is None else f"{100 * part:.1f} %"
+
+
+def seconds(value: float | None) -> str:
+    """Return seconds with a tenth, or a dash if they are unknown."""
+    return "–" if value is None else f"{value:,.1f} s"
 
 
 def _console() -> Console:

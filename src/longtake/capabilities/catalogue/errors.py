@@ -39,8 +39,10 @@ class PosterStatus(PosterError):
     code = "POSTER_HTTP_STATUS"
     default_hint = "Longtake tries again later. If the address is wrong, give the title another poster."
 
-    def __init__(self, message: str, *, status: int = 0, retry_after: float | None = None) -> None:
-        super().__init__(message, http_status=status)
+    def __init__(
+        self, message: str, hint: str | None = None, *, status: int = 0, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message, hint, http_status=status)
         self.status = status
         #: Seconds that the server asked us to wait.
         self.retry_after = retry_after

@@ -13,11 +13,9 @@ from longtake.capabilities.generation.submit import SubmitHandler
 from longtake.capabilities.generation.tables import CHECK, PRUNE, SWEEP
 from longtake.capabilities.generation.task_assets import TaskAssets
 from longtake.capabilities.generation.watch import Watch
-from longtake.capability import AccountRemover, Capability, Context, CreditHolder
+from longtake.capability import AccountRemover, Capability, Context
 from longtake.engine.schedules import Schedule
 from longtake.services.live.feed import Feed
-
-CREDIT_HOLDER = CreditHolder("SELECT id, user_id, status FROM tasks", refunds="SELECT id, credits_refunded FROM tasks")
 
 
 def capability(context: Context) -> Capability:
@@ -45,7 +43,6 @@ def capability(context: Context) -> Capability:
         snapshot="longtake.capabilities.generation.routes:part",
         offers=[views],
         asset_owners=[TaskAssets(jobs)],
-        credit_holders=[CREDIT_HOLDER],
         # Their credits are released before the tasks are removed.
         account_removers=[AccountRemover(end_tasks_of), AccountRemover(remove_tasks_of)],
         beside_server=[watch.running],

@@ -3,13 +3,8 @@
 from longtake.capabilities.scenes.image_job import ImageMaker
 from longtake.capabilities.scenes.models import SceneModels
 from longtake.capabilities.scenes.runs import remove_runs_of
-from longtake.capability import AccountRemover, Capability, Context, CreditHolder
+from longtake.capability import AccountRemover, Capability, Context
 from longtake.services.models import OfferedModels
-
-#: Images with the statuses of tasks.
-CREDIT_HOLDER = CreditHolder(
-    "SELECT id, user_id, CASE WHEN status IN ('queued', 'processing') THEN 'running' ELSE status END FROM image_jobs"
-)
 
 
 def capability(context: Context) -> Capability:
@@ -26,6 +21,5 @@ def capability(context: Context) -> Capability:
             *("scene.processing", "scene.retrying", "scene.completed", "scene.failed"),
         ),
         offers=[models],
-        credit_holders=[CREDIT_HOLDER],
         account_removers=[AccountRemover(remove_runs_of)],
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import text
 
-from longtake.capability import CreditHolder
+from longtake.actions import CreditHolder
 from longtake.db import Transaction
 from longtake.db.dialects import SQLITE
 from longtake.services.credits.transfers import WAYS

@@ -1,15 +1,16 @@
-"""Actions on stored secrets. None of them shows a secret."""
+"""Operators' actions on stored secrets. None of them shows a secret."""
 
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
+from longtake.actions import Action, Name, Operator
 from longtake.db import Transaction
 from longtake.engine.engine import Engine
-from longtake.server.operator.arguments import Name
 from longtake.services.vault.vault import Vault
-from longtake.services.webhooks.signatures import reseal_secrets
 
+Resealer = Callable[[Transaction, Vault], list[str]]
 #: The secrets there is a use for.
 SecretName = Literal["kie_api_key", "kie_webhook_key", "gemini_api_key", "tmdb_api_key"]
 
@@ -44,6 +45,16 @@ def secrets_remove(tx: Transaction, _engine: Engine, vault: Vault, *, name: Name
     return {"removed": name}
 
 
-def secrets_rotate(tx: Transaction, _engine: Engine, vault: Vault) -> dict[str, Any]:
+def secrets_rotate(tx: Transaction, _engine: Engine, vault: Vault, resealers: Sequence[Resealer]) -> dict[str, Any]:
     """Re-encrypt stored secrets with the first key of LONGTAKE_MASTER_KEY; `rotated` names those that changed."""
-    return {"rotated": vault.rotate(tx) + reseal_secrets(tx, vault)}
+    return {"rotated": vault.rotate(tx) + [name for reseal in resealers for name in reseal(tx, vault)]}
+
+
+OPERATOR = Operator(
+    actions=[
+        Action("secrets.set", secrets_set, writes=True, for_admins=True, takes=("vault",)),
+        Action("secrets.list", secrets_list, for_admins=True, takes=("vault",)),
+        Action("secrets.remove", secrets_remove, writes=True, for_admins=True, takes=("vault",)),
+        Action("secrets.rotate", secrets_rotate, writes=True, for_admins=True, takes=("vault", "resealers")),
+    ]
+)

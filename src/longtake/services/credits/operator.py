@@ -1,4 +1,4 @@
-"""Actions on credits."""
+"""Operators' actions on credits."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -6,10 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from longtake.capability import CreditHolder
+from longtake.actions import Action, CreditHolder, Identifier, Limit, Name, Operator, Sentence
 from longtake.db import Transaction
 from longtake.engine.engine import Engine
-from longtake.server.operator.arguments import Identifier, Limit, Name, Sentence
 from longtake.services.credits import Transfer, audit, balance, grant, history, refund, withdraw
 from longtake.services.credits.transfers import AMOUNT_LIMIT
 
@@ -40,8 +39,7 @@ def credits_grant(
     reference: Name | None = None,
 ) -> dict[str, Any]:
     """Give a user credits; repeating a `reference` adds nothing."""
-    made = grant(tx, user_id=user_id, amount=amount, reason=reason, made_by=by, reference=reference)
-    return _receipt(tx, made)
+    return _receipt(tx, grant(tx, user_id=user_id, amount=amount, reason=reason, made_by=by, reference=reference))
 
 
 def credits_withdraw(
@@ -55,8 +53,7 @@ def credits_withdraw(
     reference: Name | None = None,
 ) -> dict[str, Any]:
     """Take back available credits; repeating a `reference` takes nothing."""
-    made = withdraw(tx, user_id=user_id, amount=amount, reason=reason, made_by=by, reference=reference)
-    return _receipt(tx, made)
+    return _receipt(tx, withdraw(tx, user_id=user_id, amount=amount, reason=reason, made_by=by, reference=reference))
 
 
 def credits_refund(
@@ -80,3 +77,15 @@ def _receipt(tx: Transaction, made: Transfer) -> dict[str, Any]:
         "task_id": made.task_id,
         "balance": asdict(balance(tx, made.user_id)),
     }
+
+
+OPERATOR = Operator(
+    actions=[
+        Action("credits.balance", credits_balance),
+        Action("credits.history", credits_history),
+        Action("credits.grant", credits_grant, writes=True, for_admins=True),
+        Action("credits.withdraw", credits_withdraw, writes=True, for_admins=True),
+        Action("credits.refund", credits_refund, writes=True, for_admins=True),
+        Action("credits.audit", credits_audit, takes=("credit_holders",)),
+    ]
+)

@@ -1,11 +1,11 @@
-"""Actions that show figures next to their targets."""
+"""What operators see of generation: figures next to their targets, and the tasks that hold credits."""
 
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from longtake.actions import Action, CreditHolder, Operator
 from longtake.capabilities.generation.health import generation_figures
-from longtake.capabilities.scenes.tables import scene_figures
 from longtake.db import Transaction
 from longtake.engine.engine import Engine
 
@@ -17,6 +17,9 @@ def figures_generation(tx: Transaction, _engine: Engine, *, hours: Hours = 24.0)
     return generation_figures(tx, hours)
 
 
-def runs_figures(tx: Transaction, _engine: Engine) -> dict[str, Any]:
-    """Show the scene image queue by status, and the times and failures of the last 24 hours."""
-    return scene_figures(tx)
+OPERATOR = Operator(
+    actions=[Action("figures.generation", figures_generation)],
+    credit_holders=[
+        CreditHolder("SELECT id, user_id, status FROM tasks", refunds="SELECT id, credits_refunded FROM tasks")
+    ],
+)

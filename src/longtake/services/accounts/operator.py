@@ -1,13 +1,13 @@
-"""Actions on API keys of any user."""
+"""Operators' actions on API keys of any user."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from longtake.actions import Action, Identifier, Operator
 from longtake.db import Transaction
 from longtake.engine.engine import Engine
-from longtake.server.errors import InvalidActionArgument
-from longtake.server.operator.arguments import Identifier
+from longtake.errors import InvalidActionArgument
 from longtake.services.accounts.api_keys import create_key, list_keys, make_key, revoke_key
 from longtake.services.accounts.caller import LONGEST_USER_ID, SCOPES_OF_ROLE, is_user_id
 
@@ -56,3 +56,12 @@ def keys_revoke(tx: Transaction, _engine: Engine, *, id: Identifier) -> dict[str
     """Revoke an API key permanently; the next request with it is refused."""
     revoke_key(tx, id)
     return {"revoked": id}
+
+
+OPERATOR = Operator(
+    actions=[
+        Action("keys.create", keys_create, writes=True, for_admins=True),
+        Action("keys.list", keys_list, for_admins=True),
+        Action("keys.revoke", keys_revoke, writes=True, for_admins=True),
+    ]
+)
