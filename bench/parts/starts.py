@@ -14,10 +14,10 @@ from bench.rows import Row, compared
 from bench.service import Service, service_on
 
 HELP = "longtake --help"
-#: What each command may take at most, as a multiple of `--help`. It was 2 and 3 while `--help` imported all commands;
-#: now it takes 0.7 of that time.
-BY_SERVER = {"jobs list": "<= 2.7", "models": "<= 2.7", "tasks list": "<= 2.7"}
-BY_FILE = {"jobs list": "<= 4.1", "token": "<= 4.1", "migrate up": "<= 4.1"}
+#: What each command may take at most, as a multiple of `--help`. Two have 4.1 where it was 3 while `--help` imported
+#: all commands: now it takes 0.7 of that time.
+BY_SERVER = {"jobs list": "<= 2", "models": "<= 2", "tasks list": "<= 2"}
+BY_FILE = {"jobs list": "<= 4.1", "token": "<= 3", "migrate up": "<= 4.1"}
 
 
 def rows(ground: Ground) -> list[Row]:

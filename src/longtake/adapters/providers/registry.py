@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from longtake.adapters.net import HttpClient
     from longtake.adapters.providers.provider import Provider
     from longtake.engine.lanes import Lane
-    from longtake.settings import Settings
+    from longtake.settings.media import MediaSettings
 
 
 def build_providers(
-    settings: Settings, client: HttpClient, key_of: Callable[[str], str], clock: Clock | None = None
+    settings: MediaSettings, client: HttpClient, key_of: Callable[[str], str], clock: Clock | None = None
 ) -> dict[str, Provider]:
     """Return the providers by name. Each call reads its key through `key_of`, because keys may change."""
     clock = clock or SystemClock()

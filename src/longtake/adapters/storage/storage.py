@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
     from datetime import datetime
 
-    from longtake.settings import Settings
+    from longtake.settings.service import ServiceSettings
 
 #: The size of every part of a large upload except the last; memory for one object is a few parts.
 PART_BYTES = 5 * 1024 * 1024
@@ -148,7 +148,7 @@ def retrieve_error(future: asyncio.Future[Any]) -> None:
         future.exception()
 
 
-def open_storage(settings: Settings) -> Storage:
+def open_storage(settings: ServiceSettings) -> Storage:
     """Return the store that the settings name, without contacting it (see ``Storage.check``).
 
     Without S3 keys in the settings, AWS's own variables or the machine's role are used.
