@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -41,9 +42,9 @@ class Commands:
         self._monkeypatch = monkeypatch
         self._capsys = capsys
         # Logging belongs to the tests' own process here.
-        for module in ("longtake.logs", "longtake.server.process", "longtake.server.server"):
-            __import__(module)
-            monkeypatch.setattr(f"{module}.configure_logs", lambda *_arguments: None)
+        for module in ("logs", "server.process", "server.server", "cli.migrate"):
+            import_module(f"longtake.{module}")
+            monkeypatch.setattr(f"longtake.{module}.configure_logs", lambda *_arguments: None)
 
     def at(self, place: Place) -> Commands:
         """Run the commands that follow in this place."""

@@ -108,7 +108,7 @@ def main() -> None:
             # A terminal that can only show ASCII gets escapes instead of an error.
             stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        app(prog_name="longtake")
     except LongtakeError as error:
         end_with(error)
     except KeyboardInterrupt:
