@@ -458,7 +458,7 @@ async def test_a_lane_without_times_or_by_hand_permits_a_call_at_once(stage: Sta
     _worker, [job] = await claim(stage)
     assert await job.permit_of("other")
     worker, one = await begin(stage, 0.0)
-    assert await worker.executor._permit_of(one, "other")
+    assert await worker.executor._permit_of(one.job, "other")
 
 
 @pytest.mark.parametrize("change", ["UPDATE lanes SET paused = true", "DELETE FROM jobs"])
@@ -466,4 +466,4 @@ async def test_no_call_is_permitted_in_a_paused_lane_or_to_a_lost_job(stage: Sta
     await stage.database.run(set_lane, Lane("other", spacing=0.01))
     worker, one = await begin(stage, 0.0)
     await stage.database.run(execute, change)
-    assert not await worker.executor._permit_of(one, "other")
+    assert not await worker.executor._permit_of(one.job, "other")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+import gc
+from typing import Any
 
 import pytest
 
-from longtake import Database, Done, Engine, Fail, JobKind, JobRequest, Lane, Outcome, Retry, Snooze, Steps
+from longtake import Database, Done, Engine, Fail, Job, JobKind, JobRequest, Lane, Outcome, Retry, Snooze, Steps
+from longtake.engine.executor import RunningJob
 from longtake.errors import NotFound
 from tests.engine.stage import (
     KIND,
@@ -19,9 +21,6 @@ from tests.engine.stage import (
     live,
     until_read,
 )
-
-if TYPE_CHECKING:
-    from longtake import Job
 
 
 async def test_a_job_from_enqueue_to_done(database: Database) -> None:
@@ -234,3 +233,25 @@ async def test_no_more_run_at_once_than_the_worker_may(database: Database) -> No
         assert len(stage.started) == 3
         gate.set()
         await stage.until(lambda: len(stage.settled) == 8)
+
+
+def jobs_in_memory() -> int:
+    return sum(type(one) in {Job, RunningJob} for one in gc.get_objects())
+
+
+async def test_a_job_that_has_ended_is_not_left_to_the_garbage_collector(database: Database) -> None:
+    """A reference cycle in each job cost a worker a tenth of its rate."""
+    stage = Stage(database)
+    await stage.start()
+    gc.collect()
+    before = jobs_in_memory()
+    gc.disable()
+    try:
+        async with stage.working():
+            for _ in range(5):
+                await stage.enqueue()
+            await stage.until(lambda: len(stage.settled) == 5)
+        stage.started.clear()
+        assert jobs_in_memory() <= before
+    finally:
+        gc.enable()

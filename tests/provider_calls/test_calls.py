@@ -253,7 +253,7 @@ def test_no_wait_between_tries_is_a_minute_long() -> None:
 async def test_a_call_in_another_lane_needs_a_permit_of_that_lane(job: Job) -> None:
     permitted, asked = [True, False], list[str]()
 
-    async def permit_of(lane: str) -> bool:
+    async def permit_of(_job: Job, lane: str) -> bool:
         asked.append(lane)
         return permitted.pop(0)
 

@@ -121,7 +121,8 @@ class Executor:
                 one.timed, one.permit_at = True, claim.counted_from + claim.starts[index]
                 one.start_by = claimed_at + claim.starts[index] + claim.lifetime
             self._jobs[job.id] = one
-            job.progress_writer, job.lane_waiter = self._write_progress, partial(self._permit_of, one)
+            # Neither refers to the job: a cycle would leave each job to the garbage collector.
+            job.progress_writer, job.lane_waiter = self._write_progress, self._permit_of
             if job.cancel_requested_at is not None:
                 self._conclude(one, Cancelled())
             else:
@@ -212,10 +213,10 @@ class Executor:
             one.permit_at, one.start_by = found
         return found is not None
 
-    async def _permit_of(self, one: RunningJob, lane: str) -> bool:
+    async def _permit_of(self, job: Job, lane: str) -> bool:
         """Wait for the time of a permit of another lane; return False if there is none soon."""
         clock, give_up_at = self._engine.clock, self._engine.clock.monotonic() + RENEW_SECONDS
-        while clock.monotonic() < give_up_at and (found := await self._new_permit(one.job, lane)) is not None:
+        while clock.monotonic() < give_up_at and (found := await self._new_permit(job, lane)) is not None:
             permit_at, start_by = found
             while (wait := permit_at - clock.monotonic()) > 0:
                 if self._closing:

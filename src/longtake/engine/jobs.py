@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ProgressWriter = Callable[..., Awaitable[bool]]
 PermitWaiter = Callable[[], Awaitable[None]]
-LaneWaiter = Callable[[str], Awaitable[bool]]
+LaneWaiter = Callable[..., Awaitable[bool]]
 Ts = TypeVarTuple("Ts")
 
 ARGUMENTS_LIMIT = 64 * 1024
@@ -125,7 +125,7 @@ class Job:
 
     async def permit_of(self, lane: str) -> bool:
         """Wait for a permit of another lane, for a call that belongs to it; return False if there is none soon."""
-        return self.lane_waiter is None or await self.lane_waiter(lane)
+        return self.lane_waiter is None or await self.lane_waiter(self, lane)
 
     async def progress(
         self, function: Callable[[Transaction, *Ts], None], *arguments: *Ts, at_once: bool = False
