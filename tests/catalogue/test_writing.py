@@ -99,6 +99,7 @@ async def test_what_bangumi_says_overwrites_nothing_that_a_title_has(studio: Cat
     assert (title["poster_url"], title["tmdb_id"], title["tmdb_found_by"]) == ("/posters/mine.jpg", 5, "import")
     [again] = await studio.database.run(write)
     assert again.result == "unchanged"
+    assert await studio.database.read(lambda tx: tx.sql("SELECT * FROM posters")) == [], "no title took it"
 
 
 async def test_an_id_that_somebody_brings_in_is_left_alone_by_look_ups(studio: CatalogueStudio) -> None:

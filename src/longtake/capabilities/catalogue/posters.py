@@ -106,7 +106,8 @@ def request_downloads(
         if queued:
             missing.add(picture["poster_hash"])
         results.append(DownloadResult(title_id, queued=queued))
-    remove_unused_posters(tx, engine, before)
+    # Those before, and those of titles that were named again.
+    remove_unused_posters(tx, engine, before | {picture["poster_hash"] for picture in columns.values()})
     _queue_downloads(tx, engine, sorted(missing), request_id)
     return results
 

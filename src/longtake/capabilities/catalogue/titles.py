@@ -77,7 +77,11 @@ def write_titles(
             change_title = update(titles).where(titles.c.id == found[identity].id)
             tx.execute(change_title.values(**change, updated_at=NOW))
     replaced = {found[one].poster_hash for one, change in changed.items() if "poster_hash" in change}
-    remove_unused_posters(tx, engine, replaced - {None})
+    # A poster that no title took: the one that has it keeps it.
+    offered = {picture["poster_hash"] for picture in pictures.values()}
+    taken = {poster_columns_of(wanted[one], pictures).get("poster_hash") for one in created}
+    taken |= {change.get("poster_hash", found[one].poster_hash) for one, change in changed.items()}
+    remove_unused_posters(tx, engine, (replaced | (offered - taken)) - {None})
     if created or any(changed.values()):
         _request_subjects(tx, engine, created, wanted, request_id)
         request_sync(tx, engine, request_id)
