@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
+from longtake.db.errors import DatabaseUnavailable
 from longtake.services.vault.root_secret import RootSecret
 from longtake.services.vault.vault import KeySource, SealingKey, secrets
 from longtake.settings import Settings
@@ -47,6 +50,24 @@ async def test_one_secret_that_cannot_be_opened_does_not_hide_the_others(databas
     keys = KeySource(Settings(), vault, database)
     await keys.refresh()
     assert (keys("kie_api_key"), keys("gemini_api_key")) == ("", "readable")
+
+
+async def test_a_change_that_could_not_be_acted_on_is_acted_on_next_time(database: Database, tmp_path: Path) -> None:
+    told: list[str] = []
+
+    async def fail_once() -> None:
+        told.append(keys("kie_api_key"))
+        if len(told) == 1:
+            raise DatabaseUnavailable("away")
+
+    vault = vault_of(tmp_path)
+    keys = KeySource(Settings(), vault, database, fail_once)
+    await database.run(vault.put, "kie_api_key", "new")
+    with pytest.raises(DatabaseUnavailable):
+        await keys.refresh()
+    await keys.refresh()
+    await keys.refresh()
+    assert told == ["new", "new"]
 
 
 async def test_keys_are_kept_fresh_while_the_process_runs(database: Database, tmp_path: Path) -> None:

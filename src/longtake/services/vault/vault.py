@@ -187,6 +187,8 @@ class KeySource:
     database: Database
     on_change: Callable[[], Awaitable[object]] | None = None
     _stored: dict[str, str] = field(default_factory=dict, init=False)
+    #: What `on_change` was last told of.
+    _told: dict[str, str] = field(default_factory=dict, init=False)
     _unreadable: frozenset[str] = field(default=frozenset(), init=False)
 
     def __call__(self, name: str) -> str:
@@ -198,9 +200,10 @@ class KeySource:
     async def refresh(self) -> None:
         """Read the vault now. A secret that cannot be opened does not affect the others."""
         found = await self.database.read(self.vault.get_all)
-        before, self._stored = self._stored, {name: value for name, value in found.items() if value is not None}
-        if self.on_change is not None and self._stored != before:
+        self._stored = {name: value for name, value in found.items() if value is not None}
+        if self.on_change is not None and self._stored != self._told:
             await self.on_change()
+            self._told = self._stored
         unreadable = frozenset(found) - frozenset(self._stored)
         if unreadable - self._unreadable:
             log.error("stored secrets cannot be opened with this key", action="vault", names=sorted(unreadable))
