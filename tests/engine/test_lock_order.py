@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from longtake import Done, Engine, JobKind, JobRequest, Schedule, Snooze, open_database
-from longtake.engine.control import cancel_of_subjects
+from longtake import Done, Engine, Fail, JobKind, JobRequest, Schedule, Snooze, open_database
+from longtake.engine.control import cancel_of_subjects, retry
 from longtake.engine.outcomes import judge
 from longtake.engine.schedules import fire_due, run_schedule
 from longtake.engine.worker import Worker
+from longtake.errors import StateConflict
 from tests.crossing import ending, meet, waiting
 from tests.engine.stage import KIND, add_effect, build, claim, done, effects, hire
 from tests.wait import PATIENCE_SECONDS, until
@@ -185,4 +186,30 @@ async def test_a_schedule_run_by_hand_while_it_fires_makes_one_job(
 
     await meet(database, by_hand, lambda: database.run(fire_due, engine))
     assert await database.read(lambda tx: tx.sql("SELECT count(*) FROM jobs")) == [(1,)]
+    assert deadlocks == []
+
+
+async def test_a_retry_by_hand_beside_an_enqueue_of_the_same_key_is_refused(
+    database: Database, deadlocks: list[BaseException]
+) -> None:
+    """The job that it meets is not visible when the retry begins."""
+    engine = build(database, JobKind(KIND, done, max_attempts=1))
+    job = (await claimed(engine, [JobRequest(KIND, key="a")]))["a"]
+    await database.run(engine.finish, [verdict_of(engine, job, Fail("BROKEN", "for good"))])
+
+    async def enqueue(stand_still: Callable[[], None]) -> Enqueued:
+        def write(tx: Transaction) -> Enqueued:
+            new = engine.enqueue(tx, KIND, key="a")
+            stand_still()
+            return new
+
+        return await database.run(write)
+
+    async def retry_it() -> StateConflict:
+        with pytest.raises(StateConflict) as refused:
+            await database.run(retry, job.id)
+        return refused.value
+
+    twin, refused = await meet(database, enqueue, retry_it)
+    assert refused.message == f"The job {job.id} cannot be retried: {twin.id} is live and has the same key 'a'."
     assert deadlocks == []

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Float, Row, and_, case, delete, insert, literal, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from longtake.db import Transaction
-from longtake.db.dialects import NOW, later
+from longtake.db.dialects import NOW, SQLITE, later
 from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.engine.kinds import Settlement
@@ -62,7 +63,7 @@ def hurry(tx: Transaction, kind: str, keys: Sequence[str], *, untroubled: bool =
 
 
 def look_again(tx: Transaction, kind: str, key: str, *, waiting: float, running: float) -> bool:
-    """Have a job run once more after it was told of news: within ``waiting`` seconds, or ``running`` if it runs now.
+    """Have a job run once more because something changed: within ``waiting`` seconds, or ``running`` if it runs now.
 
     What a running job finds may be older than the news, so a due time after its start is a mark for the moment at
     which it is put back (see the queues). However often this is called meanwhile, it is one more run.
@@ -122,12 +123,12 @@ def retry(tx: Transaction, job_id: str) -> None:
     if row.state == "done":
         raise StateConflict(f"The job {job_id} is done: doing it again would repeat its effects.")
     kept = {name: getattr(row, name) for name in KEPT if name not in {"attempt", "crashes", "worker", "started_at"}}
-    twin = row.key and tx.execute(select(jobs.c.id).where(jobs.c.kind == row.kind, jobs.c.key == row.key)).scalar()
-    if twin:
-        raise StateConflict(f"The job {row.id} cannot be retried: {twin} is live and has the same key {row.key!r}.")
     fresh = {"state": "ready", "attempt": 0, "crashes": 0, "alone": False, "due_at": NOW, "error": row.error}
     tx.execute(delete(jobs_ended).where(ended))
-    tx.execute(insert(jobs).values(**kept, **fresh))
+    again = (sqlite if tx.dialect == SQLITE else postgresql).insert(jobs).values(**kept, **fresh)
+    if tx.execute(again.on_conflict_do_nothing().returning(jobs.c.id)).first() is None:
+        twin = tx.execute(select(jobs.c.id).where(jobs.c.kind == row.kind, jobs.c.key == row.key)).scalar()
+        raise StateConflict(f"The job {row.id} cannot be retried: {twin} is live and has the same key {row.key!r}.")
     append_event(tx, "job.retried", subject=job_id, data={"kind": row.kind})
     tx.signal("jobs")
 
