@@ -220,3 +220,10 @@ def test_long_error_texts_are_cut_and_strange_ones_kept(engine: Engine, worker: 
     run_once(engine, worker, Fail("LONG", "ü\0" + "x" * 5000))
     message = engine.database.run_blocking(ended, job_id).error["message"]
     assert message == "ü\ufffd" + "x" * 1998
+
+
+def test_an_error_with_half_a_character_is_retried_like_any_other(engine: Engine, worker: str) -> None:
+    """Names of files that are not UTF-8 have them."""
+    job_id = enqueue(engine)
+    run_once(engine, worker, Retry("NO_FILE", "caf\udce9.png is not there"))
+    assert engine.database.run_blocking(live, job_id).error["message"] == "caf?.png is not there"

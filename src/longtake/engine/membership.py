@@ -28,6 +28,7 @@ ANSWER_SECONDS = 1.0
 FAREWELL_SECONDS = 5.0
 #: How long past its time limit a handler may ignore that it was cancelled.
 WEDGED_GRACE_SECONDS = 10.0
+WEDGED = "Its handler was still running long after its time limit, and could not be stopped."
 #: After a beat that failed, the next one comes sooner.
 RETRY_SECONDS = 1.0
 
@@ -60,7 +61,7 @@ class Membership:
         self._heart.start()
 
     async def leave(self) -> None:
-        """Stop beating and say good-bye; what we still had is given back by then."""
+        """Stop beating and sign off; what we still had is given back by then."""
         self._end.set()
         self._beat_now.set()
         # A beat may be under way.
@@ -69,7 +70,7 @@ class Membership:
             async with asyncio.timeout(FAREWELL_SECONDS):
                 await self._engine.database.run(retire_worker, self.id)
         except (LongtakeError, TimeoutError) as error:
-            log.warning("could not say good-bye; the lease will run out", action="leave", error=str(error))
+            log.warning("could not sign off; the lease will run out", action="leave", error=str(error))
 
     def beat_soon(self) -> None:
         """Beat at once: one of our jobs may have been cancelled."""
@@ -164,7 +165,7 @@ class Membership:
     def _take_away(self, job: Job, worker: str) -> bool:
         run, finish = self._engine.database.run_blocking, self._engine.finish
         try:
-            return bool(run(finish, [judge_crash(job, worker)]))
+            return bool(run(finish, [judge_crash(job, worker, WEDGED)]))
         except TRANSIENT:
             raise
         except Exception as error:

@@ -32,6 +32,7 @@ CRASHES_BEFORE_ALONE = 2
 ERROR_TEXT_LIMIT = 2_000
 #: However long a server asks us to wait.
 RETRY_AFTER_LONGEST = 86_400.0
+WORKER_DIED = "The worker that ran it died, or was cut off for longer than its lease."
 #: How long a job waits when neither its effects nor those of its failure could be written.
 UNSETTLED_SECONDS = 300.0
 
@@ -153,7 +154,7 @@ def _judge(kind: JobKind, job: Job, outcome: Outcome, worker: str, random: rando
     return Verdict(job, Fail("NOT_AN_OUTCOME", strange), _failed(job, "NOT_AN_OUTCOME", strange))
 
 
-def judge_crash(job: Job, worker: str | None) -> Verdict:
+def judge_crash(job: Job, worker: str | None, text: str = WORKER_DIED) -> Verdict:
     """Decide about a job whose worker died: again at once, or quarantined if it was alone to blame."""
     if job.crashes >= CRASHES_BEFORE_ALONE and not job.alone:
         # It had to wait its turn to run alone and never started: not its crash, and no attempt of its own.
@@ -163,7 +164,6 @@ def judge_crash(job: Job, worker: str | None) -> Verdict:
         text = f"Its worker died {crashes} time(s) while running it; attempt {job.attempt} of {job.max_attempts}."
         change = Ending(job.id, job.lease_token, "failed", "crashed", error_json("CRASHED", text))
         return Verdict(job, Fail("CRASHED", text), change)
-    text = "The worker that ran it died, or was cut off for longer than its lease."
     back = _back(job, worker, 0.0, "crashed", error_json("CRASHED", text), crashes=crashes)
     return Verdict(job, Retry("CRASHED", text), back)
 
@@ -187,7 +187,9 @@ def unsettled(job: Job, worker: str | None, message: str) -> Verdict:
 
 def error_json(code: str, message: str, *, lane_trouble: bool = False) -> str:
     """Return an error as rows hold it, with a mark where the job waits because of its lane."""
-    error: dict[str, Any] = {"code": code, "message": message[:ERROR_TEXT_LIMIT].replace("\0", "�")}
+    # Neither a NUL nor half a character can be stored; names of files may have either.
+    text = message[:ERROR_TEXT_LIMIT].replace("\0", "�").encode(errors="replace").decode()
+    error: dict[str, Any] = {"code": code, "message": text}
     return orjson.dumps(error | {"lane_trouble": True} if lane_trouble else error).decode()
 
 
