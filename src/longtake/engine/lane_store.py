@@ -182,7 +182,9 @@ def new_permit(tx: Transaction, job: Job, name: str, clock: Clock, claim_seconds
     lane = replace(view.lane, max_running=None)
     starts, after = permits(lane, view.state, 0, 1, claim_seconds)
     if not starts:
-        return NewPermit(next_permit(lane, view.state) - lane.horizon(claim_seconds))
+        wait = next_permit(lane, view.state) - lane.horizon(claim_seconds)
+        # A lane that is blocked for less than the horizon gives nothing yet.
+        return NewPermit(wait if wait > 0 else LANE_BUSY_SECONDS)
     save_state(tx, name, after)
     if job.alone:
         mark_alone(tx, job)

@@ -126,6 +126,7 @@ class Application:
             self.lanes,
             self.schedules,
             clock=self.clock,
+            random_source=self.context.random,
             on_quarantine=alert_about_quarantine,
         )
         return self._engine
