@@ -28,7 +28,7 @@ from longtake.engine.engine import Engine
 from longtake.engine.events import append_event
 from longtake.engine.jobs import Job, JobRequest
 from longtake.engine.kinds import JobKind, Settlement
-from longtake.engine.outcomes import Done, Outcome, Snooze
+from longtake.engine.outcomes import Done, Fail, Outcome, Snooze
 from longtake.engine.tables import jobs
 from longtake.services.alerts import Severity, raise_alert, resolve_alert
 from longtake.services.provider_calls import ask_provider
@@ -50,7 +50,10 @@ class LostSubmitHandler:
 
     async def run(self, job: Job) -> Outcome:
         """Query the provider for the next remote id that was reported."""
-        context, provider, task_id = self._context, self._context.providers[job.args["provider"]], str(job.key)
+        context, task_id = self._context, str(job.key)
+        provider = context.providers.get(job.args["provider"])
+        if provider is None:
+            return Fail("PROVIDER_GONE", f"The provider {job.args['provider']} is no longer configured.")
         lost = await context.database.read(find_lost, task_id)
         if lost.accepted is not None:
             return Done(data=context.started(lost.model, lost.accepted))
