@@ -121,7 +121,7 @@ class SnapshotPart(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class AccountRemover:
-    """Removes what a user had who deleted the account; it touches nothing that was made later."""
+    """Removes the data of a user who deleted their account; it touches nothing that was made later."""
 
     #: Removes a page of what the user had at that time; says whether there may be more.
     remove: Callable[[Transaction, Engine, str, datetime], bool]
@@ -154,7 +154,7 @@ class FreshSource:
 
 
 class AssetOwner:
-    """What media asks the capability that owns an asset. These answers are those for the assets of others."""
+    """What media asks the capability that owns an asset. These answers are for assets without an owner."""
 
     async def download_headers(self, _asset: OwnedAsset) -> Mapping[str, str]:
         """Return the headers that the source requires: a provider's key, for that provider's own addresses only."""

@@ -174,7 +174,7 @@ async def test_a_submit_that_is_refused_says_when_it_is_tried_again_and_why(stud
     task_id = await studio.submit()
     await studio.step()
     task = await shown(studio, task_id)
-    words = "The provider takes no more requests for now."
+    words = "The provider is not accepting requests for now."
     assert task["retry"] == {
         "attempt": 2,
         "of": None,

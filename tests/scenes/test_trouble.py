@@ -160,7 +160,7 @@ async def test_a_quota_of_the_day_holds_all_back_and_says_so(studio: SceneStudio
     wait = 0.0
     for one in (run_id, later_run):
         held = (await studio.show(one))["held_back"]
-        assert (held["code"], held["message"]) == ("PROVIDER_QUOTA_SPENT", "The provider takes nothing more today.")
+        assert (held["code"], held["message"]) == ("PROVIDER_QUOTA_SPENT", "The provider's quota for today is used up.")
         wait = (datetime.fromisoformat(held["until"]) - studio.clock.now()).total_seconds()
         assert wait > 3_600
     assert ("PROVIDER_QUOTA_SPENT", "open") in await studio.alerts()

@@ -48,29 +48,30 @@ ENDED_BY_SERVER = (
 MEANINGS: list[tuple[type[Exception], type[LongtakeError], str]] = [
     (psycopg.errors.DiskFull, DatabaseFull, "PostgreSQL has no room left on its disk; nothing was written."),
     (psycopg.errors.ReadOnlySqlTransaction, DatabaseReadOnly, "This PostgreSQL server takes no writes."),
-    (psycopg.errors.LockNotAvailable, DatabaseBusy, "A lock was not had in time."),
+    (psycopg.errors.LockNotAvailable, DatabaseBusy, "The transaction did not get a lock in time."),
     (psycopg.errors.QueryCanceled, DatabaseBusy, "A statement took longer than allowed."),
-    (psycopg.errors.TooManyConnections, DatabaseBusy, "PostgreSQL has no connection left for us."),
+    (psycopg.errors.TooManyConnections, DatabaseBusy, "PostgreSQL has no free connection."),
     (psycopg.errors.InsufficientPrivilege, RightsMissing, "The database role may not do this."),
     (psycopg.errors.UndefinedTable, SchemaMismatch, "A table is missing."),
-    (psycopg.errors.SerializationFailure, DatabaseBusy, "The transaction lost against others again and again."),
-    (psycopg.errors.DeadlockDetected, DatabaseBusy, "The transaction ran into deadlocks again and again."),
+    (psycopg.errors.SerializationFailure, DatabaseBusy, "The transaction conflicted with others in every try."),
+    (psycopg.errors.DeadlockDetected, DatabaseBusy, "The transaction ran into a deadlock in every try."),
 ]
 
-MAKING = (
+MAKE_ROLE = (
     "`LONGTAKE_ADMIN_URL=postgresql://postgres:PASSWORD@HOST/postgres longtake migrate up` makes the role and the"
     " database that LONGTAKE_DATABASE_URL names."
 )
 #: Where passwords are asked for, the server does not say whether there is such a role.
-NOT_BELIEVED = (
-    f"Is the password right? If there is no such role yet: {MAKING} `longtake migrate up --admin-url …` does the same."
+PASSWORD_REFUSED = (
+    f"Is the password right? If there is no such role yet: {MAKE_ROLE}"
+    " `longtake migrate up --admin-url …` does the same."
 )
 #: While a connection is made the driver hands on the server's words alone, without a SQLSTATE. Each with a hint.
 NOT_LET_IN = [
-    (re.compile(r'role "(.+?)" does not exist'), "The role {!r} does not exist.", MAKING),
-    (re.compile(r'database "(.+?)" does not exist'), "The database {!r} does not exist.", MAKING),
-    (re.compile(r'authentication failed for user "(.+?)"'), "It does not believe that we are {!r}.", NOT_BELIEVED),
-    (re.compile(r'no pg_hba.conf entry for host .*?user "(.+?)"'), "From here it takes no connection of {!r}.", None),
+    (re.compile(r'role "(.+?)" does not exist'), "The role {!r} does not exist.", MAKE_ROLE),
+    (re.compile(r'database "(.+?)" does not exist'), "The database {!r} does not exist.", MAKE_ROLE),
+    (re.compile(r'authentication failed for user "(.+?)"'), "It refused the password of {!r}.", PASSWORD_REFUSED),
+    (re.compile(r'no pg_hba.conf entry for host .*?user "(.+?)"'), "It accepts no connection of {!r} from here.", None),
 ]
 
 

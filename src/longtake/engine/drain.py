@@ -1,4 +1,4 @@
-"""Working off the queue within a given time, for hosts that have no worker that stays: a worker with an end in sight.
+"""Draining the queue within a given time, for hosts that have no permanent worker.
 
 It is a worker like any other: leases, lanes and the fence hold between it and all others. Only its end is its own: it
 stops when nothing is due any more, or early enough to finish or give back its jobs in time.
@@ -28,7 +28,7 @@ from longtake.engine.worker import Worker
 #: The last part of the time in which nothing new is begun.
 GRACE_PART = 0.5
 GRACE_LONGEST = 30.0
-#: Of the grace, what writing the last outcomes and saying good-bye may take.
+#: Of the grace, what writing the last outcomes and signing off may take.
 FAREWELL_SECONDS = 1.0
 LOOK_SECONDS = 0.1
 POLL_SECONDS = 0.5

@@ -1,4 +1,7 @@
-"""The append-only log of what changed, written in the transaction that changed it."""
+"""The append-only log of what changed, written in the transaction that changed it.
+
+Types of events for users are registered by packages: `event_types` in each `capability.py`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -43,7 +43,7 @@ def build_routes(database: Database, parts: Sequence[SnapshotPart[Any]]) -> APIR
 
 
 def begin(tx: Transaction) -> tuple[datetime, str]:
-    """Return the time by the clock that tasks' times are of, and the cursor.
+    """Return the database's time, which tasks' times are by, and the cursor.
 
     Read before the rest: what the snapshot misses is an event after the cursor.
     """

@@ -224,9 +224,9 @@ class Trouble:
 
 #: The sentences for users. URLs, keys and quotas are for operators, who see the alert and the task's row.
 TROUBLE = {
-    "PROVIDER_BUSY": "The provider takes no more requests for now.",
-    "PROVIDER_FULL": "The provider works on as many tasks as it takes at once.",
-    "PROVIDER_QUOTA_SPENT": "The provider takes nothing more today.",
+    "PROVIDER_BUSY": "The provider is not accepting requests for now.",
+    "PROVIDER_FULL": "The provider is already working on as many tasks as it allows.",
+    "PROVIDER_QUOTA_SPENT": "The provider's quota for today is used up.",
     "SUBMIT_UNKNOWN": "The provider's answer was lost; the task costs nothing unless it is found again.",
     "TASK_NOT_FOUND": "The provider does not know the task; it is asked once more.",
 }

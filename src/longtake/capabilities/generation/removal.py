@@ -36,6 +36,8 @@ from longtake.services.conversations.messages import remove_messages_of_tasks
 from longtake.services.conversations.store import get_conversation, remove_conversation
 
 PAGE = 200
+#: As many as fit into one statement. A second part would wait for jobs while rows of the first are locked.
+MOST = 10_000
 FIRST_ID = str(uuid.UUID(int=0))
 
 
@@ -67,7 +69,7 @@ def remove_tasks(tx: Transaction, engine: Engine, task_ids: Sequence[str]) -> in
     Rows are locked in the usual order (jobs and assets, tasks, conversations), so that nothing deadlocks.
     """
     ordered = sorted(task_ids)
-    return sum(_remove_page(tx, engine, ordered[first : first + PAGE]) for first in range(0, len(ordered), PAGE))
+    return sum(_remove_page(tx, engine, ordered[first : first + MOST]) for first in range(0, len(ordered), MOST))
 
 
 def _remove_page(tx: Transaction, engine: Engine, task_ids: Sequence[str]) -> int:

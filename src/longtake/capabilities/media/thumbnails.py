@@ -1,8 +1,9 @@
 """The jobs `assets.thumbnail` and `assets.preview`: pictures of a finished file.
 
-A thumbnail is made at once and independently of the copy: neither job waits for the other, and neither can fail the
-other. While the storage is away, the thumbnail waits in the database and is served from there. A preview needs our
-copy, and is made when nothing more urgent is to be done.
+The row starts a thumbnail: a trigger of the table `assets` inserts its job (`migrations/0001_triggers.py`). It is made
+independently of the copy: neither job waits for the other, and neither can fail the other. While the storage is away,
+the thumbnail waits in the database and is served from there. A preview needs our copy, and is made when nothing more
+urgent is to be done.
 """
 
 from __future__ import annotations
