@@ -1,5 +1,7 @@
 """Lanes: how many jobs may run at once, and how often one may start, exactly, over all machines.
 
+Limits themselves are where lanes are declared: a provider's in its adapter, others in `capability.py`.
+
 A claim in a limited lane locks the lane's row, so one process at a time decides. Rate is GCRA: ``arrival_at`` is
 when the next start would be due if all came evenly. With ``burst`` b and an emission interval of
 ``period / (count - b + 1)`` no window of the period's length ever holds more than ``count`` starts.

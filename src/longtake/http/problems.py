@@ -1,4 +1,7 @@
-"""Errors over HTTP: RFC 9457 problems with a stable `code`, a sentence, a hint, and the request's id."""
+"""Errors over HTTP: RFC 9457 problems with a stable `code`, a sentence, a hint, and the request's id.
+
+Classes of errors, with their status, are in `errors.py` of the package that raises them; here are those of HTTP itself.
+"""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,7 @@
-"""Everything a page shows at one moment, in one request; the event stream continues from there."""
+"""Everything a page shows at one moment, in one request; the event stream continues from there.
+
+What it contains comes from packages: the function `part` in their `routes.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """HTTP calls to a provider, and the errors for those that fail.
 
-The errors say whether a request was accepted, was not accepted, or may have been.
+The errors say whether a request was accepted, was not accepted, or may have been. What follows for a job is decided in
+`services/provider_calls.py`.
 """
 
 from __future__ import annotations
