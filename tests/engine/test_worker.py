@@ -240,7 +240,7 @@ def jobs_in_memory() -> int:
 
 
 async def test_a_job_that_has_ended_is_not_left_to_the_garbage_collector(database: Database) -> None:
-    """A reference cycle in each job cost a worker a tenth of its rate."""
+    """A reference cycle in each job cost a worker a fifth of its rate."""
     stage = Stage(database)
     await stage.start()
     gc.collect()

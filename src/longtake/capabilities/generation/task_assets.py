@@ -63,7 +63,7 @@ class TaskAssets(AssetOwner):
             if tx.execute(select(assets.c.id).where(*left).limit(1)).first() is not None:
                 continue
             try:
-                refund(tx, task_id=task.id, made_by="longtake", reason="No copy of the result could be had.")
+                refund(tx, task_id=task.id, made_by="longtake", reason="The result could not be copied.")
             except StateConflict:
                 # Refunded already, by an operator or after an earlier loss.
                 continue

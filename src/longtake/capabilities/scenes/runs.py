@@ -158,7 +158,7 @@ def remove_runs_of(tx: Transaction, engine: Engine, user_id: str, before: dateti
 
 
 ERROR_LIMIT = 500
-#: The code for a lane that an operator paused, whatever reason they gave.
+#: The code for a lane that an operator paused, for any reason.
 LANE_PAUSED = "LANE_PAUSED"
 #: What users read about an image that was not made: never an address of a provider, a host or a path.
 MESSAGES = {

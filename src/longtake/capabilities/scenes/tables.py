@@ -111,7 +111,7 @@ class Scene:
         return next((job for job in reversed(self.jobs) if job.status == "completed"), None)
 
     def state(self, waiting: Collection[str] = ()) -> str:
-        """Return how far it is; ``waiting`` are image jobs that no worker runs, whatever their rows say."""
+        """Return how far it is; ``waiting`` are image jobs that no worker runs, even if their rows say `processing`."""
         if self.job is None:
             return "waiting"
         return "queued" if self.job.status == "processing" and self.job.id in waiting else self.job.status
